@@ -9,21 +9,28 @@ from typing import Any
 
 from pumice.api import changes, names
 from pumice.api.coordination import Lease
+from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.cluster import intake
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
+from pumice.controllers.job.kill import Judge
+from pumice.dispatch import takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import Evictor
+from pumice.dispatch.memory_store import MemoryStore
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.statuses import Statuses
+from pumice.kube import errors
 from pumice.kube.informer import Informer
 from pumice.kube.lease import Election, NotLeading
 from pumice.kube.workqueue import WorkQueue
+from pumice.record.store import Store
 from pumice.scheduling.core.statement import Statement
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.sharing import decayed_usage, quotas
+from pumice.scheduling.time.planning import Book
 from pumice.sim.worlds.apiserver import Journal
 
 
@@ -247,6 +254,54 @@ def _half_forgotten(remembered):
     return forgetful
 
 
+def _reserves_beside_nobody(find):
+    """What is reserved for others counts as free."""
+
+    def greedy(self, gang, before=None):
+        binding, self.binding = self.binding, lambda _: []
+        try:
+            return find(self, gang, before)
+        finally:
+            self.binding = binding
+
+    return greedy
+
+
+def _every_second_write_is_lost(put):
+    async def careless(self, kept, data):
+        self.writes = getattr(self, "writes", 0) + 1
+        if self.writes % 2:
+            kept.data = data
+        else:
+            await put(self, kept, data)
+
+    return careless
+
+
+def _deaf_to_nodes_that_go(apply):
+    def deaf(self, change):
+        if not (isinstance(change, changes.Deleted) and isinstance(change.object, Node)):
+            apply(self, change)
+
+    return deaf
+
+
+def _a_list_ends_nothing(replace):
+    return lambda self, listed, version: replace(self, {**self._objects, **listed}, version)
+
+
+def _former_pods_stay(must_go):
+    return lambda self, member: must_go(self, member) and member.version >= self._version
+
+
+def _every_second_batch_is_lost(write):
+    def careless(self, rows, **named):
+        self.batches = getattr(self, "batches", 0) + 1
+        return write(self, rows, **named) if self.batches % 2 else []
+
+    return careless
+
+
 PLANTED = {
     "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 5)),
     "the last member of a gang is not bound": Planted(Binder, "commit", _one_less, ("calm", 1)),
@@ -275,6 +330,18 @@ PLANTED = {
     "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 15)),
     "a gang that started still complains": Planted(Statuses, "_merged_conditions", _complaint_stays, ("calm", 2)),
     "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 10)),
-    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("successors", 1)),
+    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("rollout", 19)),
+    "the same room is reserved twice": Planted(Book, "find", _reserves_beside_nobody, ("reserved", 2)),
+    "a write of what was used is lost": Planted(MemoryStore, "_put", _every_second_write_is_lost, ("calm", 1)),
+    "what was used is not written at the end": Planted(MemoryStore, "flush", _does_nothing, ("calm", 1)),
+    "no answer is taken for a no": Planted(errors, "is_open", _returns(value=False), ("successors", 1)),
+    "a former leader's binds are not made void": Planted(
+        takeover, "void_former_binds", _does_nothing, ("successors", 2)
+    ),
+    "a bind does not name the version of its pod": Planted(Binder, "_version_of", _returns(""), ("successors", 2)),
+    "a node that was taken away is still used": Planted(Intake, "apply", _deaf_to_nodes_that_go, ("reserved", 2)),
+    "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 18)),
+    "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
+    "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
     "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }

@@ -187,11 +187,13 @@ class Proportion(Plugin):
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
-        over = self.accounts[queue.name].beyond_ceiling(minimum)
+        account = self.accounts[queue.name]
+        over = account.beyond_ceiling(minimum)
         if not over:
             return Vote.PERMIT
+        never = amounts.beyond(minimum, account.ceiling, asked=minimum)
         facts = Facts(amounts=tuple(Amount(name) for name in over))
-        return Reason(Code.QUEUE_QUOTA_INSUFFICIENT, NAME, facts, cure=Cure.WAITING)
+        return Reason(Code.QUEUE_QUOTA_INSUFFICIENT, NAME, facts, cure=Cure.CHANGE if never else Cure.WAITING)
 
     def enqueued(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:

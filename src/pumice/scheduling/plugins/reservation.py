@@ -199,7 +199,7 @@ class ReservationPlugin(Plugin):
             return Vote.ABSTAIN
         hooks = (hook for hook in self.session.points.enqueueable.hooks if hook.plugin != NAME)
         answers = [answer for hook in hooks if is_rejection(answer := hook.call(gang))]
-        if not answers or not all(isinstance(each, Reason) and each.code in _HEALED_BY_TIME for each in answers):
+        if not answers or not all(isinstance(each, Reason) and _is_healed_by_time(each) for each in answers):
             return Vote.ABSTAIN
         self.promised_admission += 1
         return Vote.PERMIT
@@ -220,6 +220,7 @@ class ReservationPlugin(Plugin):
     def close(self) -> None:
         """What stands is told to its gangs; room is described as it is, reserved or not."""
         self.is_placing = False
+        keeping.settle(self.book)
         for gang, reason in keeping.reasons(self.book):
             members.refuse(gang, reason)
         self.session.expected = {**self.book.profile.expected, **self.estimates.asked()}
@@ -241,3 +242,8 @@ class ReservationPlugin(Plugin):
             each for each in standing if not session.is_ready(each.gang) and each.gang.key not in session.made_room_for
         ]
         return reservations.remembered(session, still, self.book.ended)
+
+
+def _is_healed_by_time(no: Reason) -> bool:
+    """Not where the gang is more than its queue may ever hold: it would wait in vain, and keep others out of theirs."""
+    return no.code in _HEALED_BY_TIME and no.cure is not Cure.CHANGE

@@ -63,7 +63,23 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
         book.enter(recalled)
 
 
-def _renew(book: Book, gang: GangState, kept: Kept, cause: Cause) -> None:
+def settle(book: Book) -> None:
+    """Find anew what others of higher rank have reserved over, so that no room is promised twice; in the order of rank, each beside those before it."""
+    for key in list(book.standing):
+        culprit = book.overlaid.pop(key, None)
+        if culprit is None or key not in book.standing:
+            continue
+        own = book.standing[key]
+        book.drop(key)
+        with book.session.turn_of(own.gang):
+            others = book.binding(own.gang)
+            if book.shortage(own, others) is None and book.has_share(own, others):
+                book.enter(own)
+            else:
+                _renew(book, own.gang, own, (Code.RESERVATION_OUTRANKED, culprit))
+
+
+def _renew(book: Book, gang: GangState, kept: Kept | Reservation, cause: Cause) -> None:
     found = book.find(gang)
     if found is None:
         book.ended[gang.key] = Ended(*cause, kept.time)

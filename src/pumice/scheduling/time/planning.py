@@ -66,6 +66,7 @@ class Book:
         self._wanted: dict[str, tuple[list[tuple[Shape, int]], int]] = {}
         self.standing: dict[str, Reservation] = {}
         self.ended: dict[str, Ended] = {}  # by gang: reservations that could not be kept
+        self.overlaid: dict[str, str] = {}  # gangs in whose reserved room one that outranks them has got its own
         self.version = 0  # rises with every change
 
     # ------------------------------------------------------------------------------------------------- ranks
@@ -123,6 +124,8 @@ class Book:
         self.standing[gang.key] = reservation
         for each in ranked[place:]:
             self.standing[each.gang.key] = self.standing.pop(each.gang.key)
+            if each.meets(reservation) and self.outranks(gang, each.gang):
+                self.overlaid[each.gang.key] = gang.key
 
     def drop(self, key: str, code: Code | None = None, culprit: str = "") -> None:
         gone = self.standing.pop(key, None)

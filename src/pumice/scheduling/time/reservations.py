@@ -114,6 +114,10 @@ class Reservation:
     def is_active(self, at: Instant) -> bool:
         return self.time <= at < self.end
 
+    def meets(self, other: Reservation) -> bool:
+        """Whether both want some node at some time."""
+        return self.time < other.end and other.time < self.end and bool(np.isin(self.nodes, other.nodes).any())
+
     def lacks(self, left: Column) -> Mask:
         """Own nodes that have less left than is reserved on them."""
         rows = [row for shape in self.members for row in shape.rows]

@@ -117,30 +117,23 @@ class ApiServer:
         assert self._server is not None
         return self._server.backend.store
 
-    def serve(self, request: Request, caller: Caller, after_s: float, back_s: float = 0.0) -> asyncio.Future[Response]:
+    def serve(self, request: Request, caller: Caller, after_s: float) -> asyncio.Future[Response]:
         """The answer, when it comes; the request is on its way whether or not anybody still waits for it."""
         loop = asyncio.get_running_loop()
         reply: asyncio.Future[Response] = loop.create_future()
-        serving = self._serve(request, caller, reply, after_s, back_s)
-        loop.create_task(serving, context=_OUTSIDE.copy())  # noqa: RUF006  the timer that it waits for holds it
+        loop.call_later(after_s, self._arrive, request, caller, reply, context=_OUTSIDE.copy())
         return reply
 
-    async def _serve(
-        self, request: Request, caller: Caller, reply: asyncio.Future[Response], after_s: float, back_s: float
-    ) -> None:
-        await asyncio.sleep(after_s)
+    def _arrive(self, request: Request, caller: Caller, reply: asyncio.Future[Response]) -> None:
         if self._server is None:
             _refuse(reply, Unreachable("connection refused", acted=False))
             return
-        this = asyncio.current_task()
-        assert this is not None
-        self._under_way[this] = reply
-        try:
-            response = await self._server.handle(request, caller)
-        finally:
-            self._under_way.pop(this, None)
-        if back_s:
-            await asyncio.sleep(back_s)
+        task = asyncio.get_running_loop().create_task(self._serve(self._server, request, caller, reply))
+        self._under_way[task] = reply
+        task.add_done_callback(self._under_way.pop)
+
+    async def _serve(self, server: Server, request: Request, caller: Caller, reply: asyncio.Future[Response]) -> None:
+        response = await server.handle(request, caller)
         if not reply.done():
             reply.set_result(response)
 

@@ -10,6 +10,7 @@ from pumice.api import changes, kinds, names
 from pumice.api.scheduling import ROOT_QUEUE
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
+from pumice.flight.recorder import slots_of
 from pumice.kube.paging import read_object
 from pumice.local.nodes.pretend import GPU
 from pumice.processes.requirements import STATE_KINDS
@@ -22,14 +23,13 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import Job
     from pumice.api.scheduling import PodGroup
+    from pumice.dispatch.memory_store import MemoryPlace
     from pumice.processes.scheduler import Scheduler
     from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.policy import Policy
     from pumice.sim.worlds.apiserver import Bodies
     from pumice.sim.worlds.witness import Witness
 
-LEDGER_S = 0.5  # seconds of the whole cluster, for what is charged from the plan on and not from the bind
-LEDGER_PART = 0.05  # and this part of it
 OVER = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 FLOWS_OVER = frozenset({"Succeed", "Failed"})
 
@@ -99,7 +99,7 @@ def complaints(
     yield from _untold_reasons(witness, knowing, nodes)
     yield from _wrong_queues(witness)
     if policy.option("fairshare") is not None:
-        yield from _wrong_usage(witness, leader)
+        yield from witness.ledger.doubts(leader.remembered.of(decayed_usage.SLOT), witness.now())
 
 
 def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Iterator[str]:
@@ -148,16 +148,17 @@ def _wrong_queues(witness: Witness) -> Iterator[str]:
             yield f"queue {name} says that it holds {told} GPUs, and its pods hold {true}"
 
 
-def _wrong_usage(witness: Witness, leader: Scheduler) -> Iterator[str]:
-    """What is remembered of use is what was used; a leader that died takes with it what it had not written."""
-    told = leader.remembered.of(decayed_usage.SLOT)
-    for queue, used in witness.ledger.used.items():
-        usage, _ = told.queues.get(queue, (0.0, 0.0))
-        off = (
-            abs(usage - used) if witness.hears_at_once else used - usage
-        )  # who hears late that a pod ended counts too much
-        if queue and witness.is_ledger_whole and off > LEDGER_S + LEDGER_PART * used:
-            yield f"queue {queue} has used {used:.2f} s of the cluster, and the scheduler remembers {usage:.2f} s"
+def lost_memory(leader: Scheduler, bodies: Bodies, place: MemoryPlace) -> Iterator[str]:
+    """A leader that was told to stop has written down all that its successor has to know."""
+    for slot in slots_of({}):
+        body = bodies.get(("configmaps", place.namespace, place.name(slot.name)))
+        told = (
+            msgspec.json.decode(body)["data"][names.MEMORY_KEY].encode()
+            if body is not None
+            else slot.encode(slot.type())
+        )
+        if slot.persistent and told != slot.encode(leader.remembered.of(slot)):
+            yield f"the leader was told to stop, and its memory of {slot.name} as the cluster has it is not what it knew"
 
 
 def afresh(bodies: Bodies) -> Cluster:

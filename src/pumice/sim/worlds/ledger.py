@@ -1,25 +1,45 @@
-"""What queues have used, as the store tells it: what the scheduler remembers of it is held against this."""
+"""What queues have used, as the store tells it: what a scheduler remembers of it, and writes down, is held against this."""
 
 from __future__ import annotations
 
 import collections
+import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
+
+    from pumice.scheduling.sharing.decayed_usage import Usage
+
+BOUND_S = 0.5  # seconds of the whole cluster, for what is charged from the plan on and not from the bind
+BOUND_PART = 0.05  # and this part of it
 
 
 class Ledger:
     """The part of the cluster's GPUs that each queue holds, times seconds."""
 
     def __init__(self) -> None:
-        self.used: collections.Counter[str] = collections.Counter()
-        self._at = 0.0
-        self._shares: dict[str, float] = {}
+        self.is_whole = True  # nothing has happened that may take use with it that nobody wrote down
+        self.hears_at_once = True  # no watch lags or ends
+        self._steps: list[tuple[float, dict[str, float]]] = []  # since when which queue holds which share
 
     def put(self, now: float, held: Mapping[str, int], total: int) -> None:
         """From now on the queues hold so much of that total."""
-        for queue, share in self._shares.items():
-            self.used[queue] += share * (now - self._at)  # type: ignore[assignment]  # seconds, not numbers
-        self._at = now
-        self._shares = {queue: gpus / total for queue, gpus in held.items()} if total else {}
+        self._steps.append((now, {queue: gpus / total for queue, gpus in held.items()} if total else {}))
+
+    def used(self, until: float) -> dict[str, float]:
+        """By queue, what was used until then."""
+        found: dict[str, float] = collections.defaultdict(float)
+        for (since, shares), (end, _) in itertools.pairwise([*self._steps, (until, {})]):
+            for queue, share in shares.items():
+                found[queue] += share * max(min(end, until) - since, 0.0)
+        return found
+
+    def doubts(self, told: Usage, at: float) -> Iterator[str]:
+        """Where what is told of use at a time is not what was used; nothing where it cannot be."""
+        for queue, used in self.used(at).items() if self.is_whole else ():
+            usage, _ = told.queues.get(queue, (0.0, 0.0))
+            # Who hears late that a pod ended counts too much.
+            off = abs(usage - used) if self.hears_at_once else used - usage
+            if queue and off > BOUND_S + BOUND_PART * used:
+                yield f"queue {queue} has used {used:.2f} s of the cluster, and the scheduler remembers {usage:.2f} s"

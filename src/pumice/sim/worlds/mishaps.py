@@ -12,6 +12,7 @@ from pumice.api.pods import Pod
 from pumice.api.scheduling import Queue
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.local.nodes import registration
 from pumice.local.nodes.pretend import GPU, Trouble
 from pumice.sim.worlds import replicas
 from pumice.sim.worlds.story import GPUS
@@ -29,11 +30,14 @@ CUT_S_MAX = 40.0
 NODE_S_MAX = 50.0
 STORE_S_MAX = 6.0
 SKEW_S_MAX = 600.0
+EXPIRE_S_MAX = 8.0
+HOLD_S_MIN, HOLD_S_MAX = 4.0, 14.0
 
 
 # With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
 _BLURS_USAGE = frozenset({
-    "pause-leader", "cut-scheduler", "skew", "restart-store", "node-down", "node-gone", "node-shrinks", "node-cordoned",
+    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-gone", "node-deleted",
+    "node-shrinks", "node-cordoned",
 })  # fmt: skip
 
 
@@ -43,7 +47,7 @@ async def befall(world: World, mishap: Mishap) -> None:
         return
     world.note(f"mishap {mishap}")
     if mishap.what in _BLURS_USAGE:
-        world.witness.is_ledger_whole = False
+        world.witness.ledger.is_whole = False
     world.network.done[mishap.what] += 1
     with contextlib.suppress(errors.KubeError):  # of users: what they wanted to change is gone, or the server is down
         await MISHAPS[mishap.what](world, mishap)
@@ -58,8 +62,8 @@ async def mend_all(world: World) -> None:
         machine.line.is_cut = False
         machine.replica.spare()
         machine.replica.wake(world.loop)
-    for number in range(world.story.nodes):
-        name = f"node-{number}"
+    for name in world.nodes:
+        await _register(world, name)
         await _node(world, name, Trouble.NONE)
         await _resize(world, name, GPUS)
         await world.client.patch(Node, name, {"spec": {"unschedulable": None}})
@@ -108,6 +112,15 @@ async def _kill_after_binds(world: World, mishap: Mishap) -> None:
         world.kill(_leader(world))
 
 
+async def _hold_binds(world: World, mishap: Mishap) -> None:
+    """Binds are not answered, and arrive much later, while whoever sent them lives on."""
+    if world.network.held is not None:
+        return
+    world.network.held = asyncio.Event()
+    await asyncio.sleep(HOLD_S_MIN + mishap.amount * (HOLD_S_MAX - HOLD_S_MIN))
+    world.network.held = None
+
+
 async def _stop(world: World, mishap: Mishap) -> None:
     world.stop(mishap.who or _leader(world))
 
@@ -129,6 +142,12 @@ async def _cut(world: World, mishap: Mishap) -> None:
 
 async def _skew(world: World, mishap: Mishap) -> None:
     world.machines[mishap.who].clock.skew_s = (mishap.amount - 0.5) * 2 * SKEW_S_MAX
+
+
+async def _expire_watches(world: World, mishap: Mishap) -> None:
+    """The server has forgotten where the watches of a process were: it sees nothing for a while, and then has to list anew."""
+    for wire in world.network.wires_of(mishap.who):
+        wire.expire(mishap.amount * EXPIRE_S_MAX)
 
 
 # ------------------------------------------------------------------------------------------------- the store
@@ -166,6 +185,19 @@ async def _node_gone(world: World, mishap: Mishap) -> None:
     await _node(world, mishap.who, Trouble.GONE)
     await asyncio.sleep(mishap.amount * NODE_S_MAX)
     await _node(world, mishap.who, Trouble.NONE)
+
+
+async def _node_deleted(world: World, mishap: Mishap) -> None:
+    """Whoever sizes the cluster takes the node away, and brings it back under the same name."""
+    await world.client.delete(Node, mishap.who)
+    await asyncio.sleep(mishap.amount * NODE_S_MAX)
+    await _register(world, mishap.who)
+
+
+async def _register(world: World, name: str) -> None:
+    if not world.witness.room[name].now():
+        await registration.register(world.client, world.nodes[name], now=world.clock.now())
+        await _node(world, name, Trouble.NONE)
 
 
 async def _resize(world: World, name: str, gpus: int) -> None:
@@ -220,7 +252,9 @@ async def _recreate_job(world: World, mishap: Mishap) -> None:
 
 
 async def _delete_pod(world: World, mishap: Mishap) -> None:
-    own = sorted(each.key for each in world.witness.pods.values() if each.key.startswith(f"default/{mishap.who}-"))
+    """One that runs, if there is one: then its Job starts again."""
+    pods = [each for each in world.witness.pods.values() if each.key.startswith(f"default/{mishap.who}-")]
+    own = sorted(each.key for each in pods if each.node and not each.is_over) or sorted(each.key for each in pods)
     if own:
         name = own[round(mishap.amount * 1000) % len(own)].partition("/")[2]
         await world.client.delete(Pod, name, namespace="default")
@@ -247,6 +281,7 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "kill-controllers": _kill,
     "kill-controllers-at": _kill_controllers_at,
     "kill-after-binds": _kill_after_binds,
+    "hold-binds": _hold_binds,
     "stop-scheduler": _stop,
     "stop-leader": _stop,
     "stop-controllers": _stop,
@@ -255,10 +290,12 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "cut-scheduler": _cut,
     "cut-controllers": _cut,
     "skew": _skew,
+    "expire-watches": _expire_watches,
     "restart-store": _restart_store,
     "disk-full": _disk_full,
     "node-down": _node_down,
     "node-gone": _node_gone,
+    "node-deleted": _node_deleted,
     "node-shrinks": _node_shrinks,
     "node-cordoned": _node_cordoned,
     "intruder": _intruder,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextvars
 import dataclasses
 from typing import TYPE_CHECKING, NoReturn
 
@@ -80,6 +81,9 @@ class Network:
         self.wires: list[Wire] = []
         self.refuses: set[str] = set()  # nodes that nothing may be bound to
         self.held: asyncio.Event | None = None  # binds that leave now arrive late; set once there is one
+        self._parked: list[
+            tuple[Request, Callable[[], object]]
+        ] = []  # they go on where another one is sent to their node, if not before
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
         self.on_yes: Callable[[str, Request], None] = lambda _who, _request: None
@@ -92,6 +96,25 @@ class Network:
     def count(self, fault: str, who: str, what: str) -> None:
         self.done[fault] += 1
         self.note(f"{fault} {who} {what}")
+
+    def park(self, request: Request, send: Callable[[], object], seconds: float) -> None:
+        """Keeps a bind for so long, or until it does the most harm: until a bind of another pod to the same node is sent."""
+        parked = (request, send)
+        self._parked.append(parked)
+        asyncio.get_running_loop().call_later(seconds, self._send_on, parked, context=contextvars.Context())
+
+    def _send_on(self, parked: tuple[Request, Callable[[], object]]) -> None:
+        if parked in self._parked:
+            self._parked.remove(parked)
+            parked[1]()
+
+    def bind_leaves(self, request: Request) -> None:
+        for parked in [each for each in self._parked if each[0].path != request.path]:
+            if _target(parked[0]) == _target(request):
+                self._send_on(parked)
+
+    def wires_of(self, who: str) -> list[Wire]:
+        return [each for each in self.wires if each.who == who]
 
     def calm(self) -> None:
         """From now on everything arrives, at once and once."""
@@ -118,6 +141,8 @@ class Line:
         if is_dead() or self._network.is_over:
             await asyncio.Event().wait()
         self._network.on_send(self._who, request)
+        if request.path.endswith("/binding"):
+            self._network.bind_leaves(request)
         if self.is_cut:
             await asyncio.sleep(CONNECT_S)
             if self.is_cut:
@@ -133,7 +158,7 @@ class Line:
             if response.status < 300:
                 self._network.on_yes(self._who, request)
             return response
-        wire = Wire(self, self._network, f"{self._who} {request.path}", response.stream, self._chance)
+        wire = Wire(self, self._network, request.path, response.stream, self._chance)
         return dataclasses.replace(response, stream=wire)
 
     async def _answered_with(self, fault: str, request: Request) -> Response:
@@ -149,13 +174,21 @@ class Line:
         """No answer: it never left, it is done and nobody knows, or it is still on its way."""
         if fault == "refused":
             raise Unreachable("connection refused", acted=False)
-        after_s = self._chance.uniform(*_ARRIVES_S.get(fault, LATENCY_S))
-        arriving = self._network.server.serve(request, self._caller, after_s)
-        arriving.add_done_callback(_unheard)
-        if fault == "lost":
-            await asyncio.wait((arriving,))
+        seconds = self._chance.uniform(*_ARRIVES_S.get(fault, LATENCY_S))
+        if fault == "held":
+            after_s = self._chance.uniform(*LATENCY_S)
+            self._network.park(request, lambda: self._arrive(request, after_s), seconds)
+        else:
+            arriving = self._arrive(request, seconds)
+            if fault == "lost":
+                await asyncio.wait((arriving,))
         await asyncio.sleep(self._chance.uniform(0.0, GIVE_UP_S_MAX))
         raise Unreachable("the answer was lost, or the call is on its way")
+
+    def _arrive(self, request: Request, after_s: float) -> asyncio.Future[Response]:
+        arriving = self._network.server.serve(request, self._caller, after_s)
+        arriving.add_done_callback(_unheard)
+        return arriving
 
     def _fault(self, request: Request) -> str:
         if not self._is_shaken:
@@ -186,6 +219,10 @@ class Line:
     def is_shaken(self) -> bool:
         return self._is_shaken
 
+    @property
+    def who(self) -> str:
+        return self._who
+
     async def close(self) -> None:
         """Nothing is held."""
 
@@ -194,11 +231,12 @@ class Wire:
     """One watch on its way: a task brings chunks along, as late as chance wants, and the reader takes them."""
 
     def __init__(
-        self, line: Line, network: Network, what: str, stream: AsyncIterator[bytes], chance: random.Random
+        self, line: Line, network: Network, path: str, stream: AsyncIterator[bytes], chance: random.Random
     ) -> None:
         self._line = line
         self._network = network
-        self._what = what
+        self.who = line.who
+        self._what = f"{line.who} {path}"
         self._stream = stream
         self._chance = chance
         self._chunks: collections.deque[bytes | Unreachable | None] = collections.deque()
@@ -235,16 +273,23 @@ class Wire:
     def _end(self, how: str) -> None:
         if self._ending or self._network.rates.watch_s == 0:
             return
+        if how == "expired":
+            self.expire(self._chance.uniform(0.0, LAG_S_MAX))
+            return
         self._ending = how
         self._network.count(how, "watch", self._what)
-        if how == "expired":  # what happens until it is told so, nobody tells it but a new list
-            delay_s = self._chance.uniform(0.0, LAG_S_MAX)
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
-        elif how == "broken":
+        if how == "broken":
             self._put(b'{"type":"MODI')
             self._put(Unreachable("the connection broke"))
         elif how == "closed":
             self._put(None)
+
+    def expire(self, after_s: float) -> None:
+        """It is told so after a while: what happens until then, nobody tells it but a new list."""
+        if not self._ending:
+            self._ending = "expired"
+            self._network.count("expired", "watch", self._what)
+            self._timer = asyncio.get_running_loop().call_later(after_s, self._expire, context=contextvars.Context())
 
     def _expire(self) -> None:
         self._put(watching.line("ERROR", watching.too_old(1, 2)))

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 BUILT_IN = "built-in"
 RESERVING = "reserving"
 CAPACITY = "capacity"
+IN_LINE = (
+    "enqueue allocate backfill/priority gang conformance/predicates nodeorder"  # everybody is admitted, nobody evicted
+)
 _CAPACITY = """\
 actions: "enqueue, allocate, reclaim, preempt, backfill"
 breakDeadlocks: true
@@ -31,9 +34,11 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
+_EAGER = "{patience: 0s, depth: 2}"  # worlds are too short for patience
+_ARGUMENTS = {"reservation": f"\n    arguments: {_EAGER}"}
 _WRITTEN = {
     BUILT_IN: builtin.TEXT,
-    RESERVING: builtin.TEXT.replace("{patience: 5m}", "{patience: 0s, depth: 2}"),
+    RESERVING: builtin.TEXT.replace("{patience: 5m}", _EAGER),
     CAPACITY: _CAPACITY,
 }
 
@@ -81,6 +86,6 @@ def chosen(name: str) -> Policy:
         actions, *tiers = (part.split(" ") for part in name.split("/"))
         lines = [f'actions: "{", ".join(actions)}"', "breakDeadlocks: true", "tiers:"]
         for tier in tiers:
-            lines += ["- plugins:", *(f"  - name: {plugin}" for plugin in tier)]
+            lines += ["- plugins:", *(f"  - name: {plugin}{_ARGUMENTS.get(plugin, '')}" for plugin in tier)]
         text = "\n".join(lines)
     return builtin.parse(text, f"{name} policy")

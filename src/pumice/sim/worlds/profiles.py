@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from pumice.sim.worlds import policies
 from pumice.sim.worlds.network import CALM, Rates
 
 # What a mishap is about, by its name (mishaps.py has what it does).
@@ -14,6 +15,7 @@ SUBJECTS = {
     "kill-controllers": "controllers",
     "kill-controllers-at": "controllers",
     "kill-after-binds": "",
+    "hold-binds": "",
     "stop-scheduler": "scheduler",
     "stop-leader": "leader",
     "stop-controllers": "controllers",
@@ -22,10 +24,12 @@ SUBJECTS = {
     "cut-scheduler": "scheduler",
     "cut-controllers": "controllers",
     "skew": "scheduler",
+    "expire-watches": "scheduler",
     "restart-store": "",
     "disk-full": "",
     "node-down": "node",
     "node-gone": "node",
+    "node-deleted": "node",
     "node-shrinks": "node",
     "node-cordoned": "node",
     "intruder": "node",
@@ -47,11 +51,11 @@ _PROCESSES = (
     "pause-leader",
 )
 _ROLLOUT = ("stop-leader", "stop-leader", "stop-controllers")
-_NODES = ("node-down", "node-gone", "node-shrinks", "node-cordoned", "intruder", "binds-refused")
-_USERS = ("delete-job", "recreate-job", "delete-pod", "scale-job", "edit-queue")
+_NODES = ("node-down", "node-gone", "node-deleted", "node-shrinks", "node-cordoned", "intruder", "binds-refused")
+_USERS = ("delete-job", "recreate-job", "delete-pod", "delete-pod", "scale-job", "edit-queue")
 NODES_AND_USERS = frozenset({*_NODES, *_USERS})
 _STORE = ("restart-store", "disk-full")
-_LINES = ("cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew")
+_LINES = ("cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew", "expire-watches")
 
 STORM = Rates(
     refused=0.03, conflict=0.03, throttled=0.03, error=0.02, error_acted=0.02, lost=0.03, late=0.03, slow=0.05,
@@ -72,8 +76,9 @@ class Profile:
     jobs: tuple[int, ...] = (2, 2, 2, 3, 3)
     members: int = 4
     faults_s: float = 24.0
-    is_rising: bool = False  # whoever comes after the first job is more important
+    is_in_line: bool = False  # instead: one job runs, an important one waits for all, a small one fits beside the first
     early: float = 0.65  # mishaps begin in this part of the time in which things go wrong
+    policy: str = ""  # the only one; without it any is drawn
     quiet: float = 0.1  # the chance that no call and no watch goes wrong, whatever else does
 
 
@@ -82,11 +87,19 @@ PROFILES = {
     "storm": Profile(rates=STORM),
     "processes": Profile(kinds=_PROCESSES, mishaps=4, rates=BREEZE, schedulers=2),
     "rollout": Profile(kinds=_ROLLOUT, mishaps=3, schedulers=2, controllers=2),
-    "successors": Profile(kinds=("kill-after-binds",), mishaps=1, schedulers=2, early=0.1, is_rising=True),
+    "successors": Profile(
+        kinds=("kill-after-binds", "hold-binds"),
+        mishaps=1,
+        schedulers=2,
+        early=0.12,
+        is_in_line=True,
+        policy=policies.IN_LINE,
+    ),
     "lines": Profile(kinds=_LINES, mishaps=4, rates=BREEZE, schedulers=2),
     "nodes": Profile(kinds=_NODES, mishaps=4, rates=BREEZE, quiet=0.6),
     "refusals": Profile(kinds=("binds-refused",), mishaps=1, early=0.15),
-    "users": Profile(kinds=_USERS, mishaps=5, rates=BREEZE, quiet=0.5),
+    "reserved": Profile(kinds=_NODES, mishaps=1, jobs=(4, 5), policy=policies.RESERVING),
+    "users": Profile(kinds=(*_USERS, "expire-watches"), mishaps=5, rates=BREEZE, quiet=0.5),
     "store": Profile(kinds=_STORE, mishaps=3, rates=BREEZE),
     "all": Profile(
         kinds=(*_PROCESSES, *_NODES, *_USERS, *_STORE, *_LINES), mishaps=6, rates=STORM, schedulers=2, controllers=2

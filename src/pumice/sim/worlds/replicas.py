@@ -19,6 +19,7 @@ from pumice.local.nodes.pretend import PretendAgent
 from pumice.processes.controller_settings import ControllerSettings
 from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
+from pumice.record.settings import RecordSettings
 from pumice.runtime import Runtime
 from pumice.sim.worlds.loop import Replica
 from pumice.sim.worlds.network import Line
@@ -116,10 +117,11 @@ async def scheduler(own: Machine, policy: Policy, served: Served) -> None:
     await _lead(own, names.SCHEDULER_LEASE, work)
 
 
-async def controllers(own: Machine, *, flows: bool) -> None:
+async def controllers(own: Machine, *, flows: bool, record_url: str = "") -> None:
     """As `pumice controllers`."""
     used = CONTROLLERS_USED | FLOW_CONTROLLERS if flows else CONTROLLERS_USED
-    settings = ControllerSettings(enabled=used, workers=dict.fromkeys(used, 2))
+    record = RecordSettings(record_url, keeps_logs=False) if record_url else None  # pretend nodes have no logs
+    settings = ControllerSettings(enabled=used, workers=dict.fromkeys(used, 2), record=record)
 
     def work(client: Client, informers: Informers, runtime: Runtime) -> Coroutine[Any, Any, None]:
         own.worker = Controllers(client, informers, runtime, settings)

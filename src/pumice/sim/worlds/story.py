@@ -21,6 +21,7 @@ LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
 JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
+RECORD = 0.15  # the chance that there is a record
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class JobPlan:
     run_s: int
     queue: str
     priority: str = ""
+    estimate_s: int = 0  # what its owner says of run_s, rightly or not; 0: nothing
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Story:
     policy: str
     faults_s: float  # so long things go wrong; afterwards all must come to rest
     flow: tuple[JobPlan, ...] = ()  # Jobs of a JobFlow, each after the one before it
+    has_record: bool = False
 
     @property
     def is_quiet(self) -> bool:
@@ -77,13 +80,14 @@ class Story:
         return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
 
     def without(self, left_out: frozenset[str]) -> Story:
-        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), and the "flow"."""
+        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), the "flow", and the "record"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
         rates = dataclasses.replace(self.rates, **zero)
         flow = () if "flow" in left_out else self.flow
-        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=rates, flow=flow)
+        has_record = self.has_record and "record" not in left_out
+        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=rates, flow=flow, has_record=has_record)
 
     def parts(self) -> list[str]:
         """All that can be left out, by the names that `without` knows."""
@@ -92,6 +96,7 @@ class Story:
             *(f"m{number}" for number in range(len(self.mishaps))),
             *faults,
             *(["flow"] if self.flow else []),
+            *(["record"] if self.has_record else []),
             *(f"j{number}" for number in range(len(self.jobs))),
         ]
 
@@ -104,9 +109,9 @@ def draw(seed: int, name: str) -> Story:
     narrow = QueuePlan(chance.choice((0, GPUS, 2 * GPUS)), chance.choice((0, 0, 1, GPUS)), chance.choice((1, 1, 3)))
     queues = {"default": QueuePlan(), "narrow": narrow}
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
-    if profile.is_rising:
-        first = min(jobs, key=lambda each: each.at_s)
-        jobs = tuple(dataclasses.replace(each, priority="" if each is first else "high") for each in jobs)
+    if profile.is_in_line:
+        jobs, queues = _line(chance, nodes), dict.fromkeys(queues, QueuePlan())
+    owners = random.Random(f"{name}/{seed}/owners")  # noqa: S311  as above
     return Story(
         seed=seed,
         profile=name,
@@ -114,12 +119,13 @@ def draw(seed: int, name: str) -> Story:
         schedulers=profile.schedulers,
         controllers=profile.controllers,
         queues=queues,
-        jobs=jobs,
+        jobs=tuple(_estimated(owners, each) for each in jobs),
         mishaps=_mishaps(chance, profile, nodes, jobs),
         rates=_rates(chance, profile),
-        policy=policies.drawn(chance),
+        policy=profile.policy or policies.drawn(chance),
         faults_s=profile.faults_s,
         flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
+        has_record=random.Random(f"{name}/{seed}/record").random() < RECORD,  # noqa: S311  as above
     )
 
 
@@ -157,6 +163,19 @@ def _job(chance: random.Random, number: int, nodes: int, queues: list[str], prof
         queue=chance.choice(queues),
         priority=chance.choice(("", "", "high")),
     )
+
+
+def _line(chance: random.Random, nodes: int) -> tuple[JobPlan, ...]:
+    """One runs, a more important one waits for all of the cluster, and a small one fits beside the first."""
+    first = JobPlan(0.5, "job-0", nodes - 1, nodes - 1, chance.choice((2, 3, GPUS)), chance.randint(6, 12), "default")
+    large = JobPlan(1.5, "job-1", nodes, nodes, GPUS, chance.randint(3, 8), "default", "high")
+    small = JobPlan(3.0, "job-2", chance.randint(1, GPUS), 1, 1, chance.randint(3, 12), "default")
+    return first, large, small
+
+
+def _estimated(chance: random.Random, plan: JobPlan) -> JobPlan:
+    """Some owners say how long it runs: rightly, too little, or too much."""
+    return dataclasses.replace(plan, estimate_s=round(plan.run_s * chance.choice((0, 0, 1, 1, 0.5, 3))))
 
 
 def _mishaps(chance: random.Random, profile: Profile, nodes: int, jobs: tuple[JobPlan, ...]) -> tuple[Mishap, ...]:

@@ -15,11 +15,15 @@ import msgspec
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.coordination import Lease
-from pumice.api.core import Node
+from pumice.api.core import ConfigMap, Node
 from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
+from pumice.instant import SECOND
 from pumice.local.nodes.pretend import GPU
+from pumice.scheduling.core.memory import object_name
+from pumice.scheduling.sharing import decayed_usage
+from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -31,9 +35,11 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.history import Change
 
 SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
+USAGE = f"kube-system/{object_name(names.SCHEDULER_LEASE, decayed_usage.SLOT.name)}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
 PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
 MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang takes
+RESTART_S = 3.0  # after so long a Job that starts again has asked all of its former pods to go
 TOLD_S = 4.0  # after so long a gang that has started says so
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
@@ -47,6 +53,7 @@ _STRUCTS: dict[str, type[Struct]] = {
     "jobs.batch.volcano.sh": Job,
     "leases.coordination.k8s.io": Lease,
     "jobflows.flow.volcano.sh": JobFlow,
+    "configmaps": ConfigMap,
 }
 
 
@@ -60,6 +67,8 @@ class PodSeen:
     is_leaving: bool
     is_ours: bool
     since: float  # when it came to its node
+    job: str  # uid of what controls it
+    version: int  # of its Job, when it was made
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -71,6 +80,7 @@ class GangSeen:
     partial_since: float | None = None
     whole_since: float | None = None  # until it was asked what it says of that
     promised: tuple[str, str] | None = None  # the time of its reservation, and who led when it was told
+    kept: str = ""  # a promise after which it was to start: whatever became of that, the next one is another
 
 
 class Recent:
@@ -106,13 +116,12 @@ class Witness:
         self.groups: dict[str, PodGroup] = {}
         self.jobs: dict[str, Job] = {}
         self.flows: dict[str, JobFlow] = {}
+        self.restarts: dict[str, tuple[int, float]] = {}  # by uid of the Job: its version, and since when
         self.queues: dict[str, Queue] = {}
         self.room: dict[str, Recent] = collections.defaultdict(Recent)
         self.limits: dict[str, Recent] = collections.defaultdict(Recent)
         self.guarantees: dict[str, int] = {}
         self.ledger = Ledger()
-        self.is_ledger_whole = True  # nothing has happened that may take use with it that nobody wrote down
-        self.hears_at_once = True  # no watch lags or ends
         self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
         self.binds = 0
         self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
@@ -125,6 +134,7 @@ class Witness:
             "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
             "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
             "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
+            "configmaps": self._see_config,  # type: ignore[dict-item]
         }
 
     def complain(self, text: str) -> None:
@@ -138,10 +148,17 @@ class Witness:
             if gang.partial_since is not None:
                 gang.partial_since = now
 
+    def now(self) -> float:
+        return self._clock.monotonic()
+
     def _known_since(self) -> float:
         """What was true only before that is known to nobody who decides."""
         now = self._clock.monotonic()
         return now - (PROMPT_S if self.is_quiet else STALE_S)
+
+    def known_room(self, node: str) -> int:
+        """The most GPUs that somebody who decides now may take the node to have."""
+        return self.room[node].most(self._known_since())
 
     # ------------------------------------------------------------------------------------------------- seeing
 
@@ -185,6 +202,8 @@ class Witness:
             is_leaving=pod.metadata.deletion_timestamp is not None,
             is_ours=names.ATTEMPT in pod.metadata.annotations,
             since=before.since if before is not None and before.node else now,
+            job=pod.metadata.controller.uid if pod.metadata.controller is not None else "",
+            version=int(pod.metadata.annotations.get(names.JOB_VERSION, 0)),
         )
         self.pods[uid] = seen
         if before is not None and before.node and before.node != seen.node:
@@ -216,6 +235,8 @@ class Witness:
             gang.promised = None
             return
         until = msgspec.json.decode(text)["time"]
+        if until == gang.kept:
+            return
         if gang.promised is not None and gang.promised[1] == leader and until > gang.promised[0]:
             causes = [each["code"] for each in msgspec.json.decode(notes.get(names.VERDICT) or "{}").get("reasons", ())]
             if not any(each.startswith("Reservation") for each in causes):
@@ -229,9 +250,19 @@ class Witness:
 
     def _see_job(self, key: str, job: Job) -> None:
         self.jobs[key] = job
+        uid, version = job.metadata.uid, job.status.version
+        if version and self.restarts.get(uid, (0, 0.0))[0] != version:
+            self.restarts[uid] = version, self._clock.monotonic()
 
     def _see_flow(self, key: str, flow: JobFlow) -> None:
         self.flows[key] = flow
+
+    def _see_config(self, key: str, config: ConfigMap) -> None:
+        """Use that is written down is what was used until then."""
+        if key == USAGE:
+            told = decayed_usage.SLOT.decode(config.data[names.MEMORY_KEY].encode())
+            for text in self.ledger.doubts(told, ((told.at or START) - START) / SECOND):
+                self.complain(f"{text}, and has written that down")
 
     def _see_lease(self, key: str, lease: Lease) -> None:
         holder = lease.spec.holder_identity or ""
@@ -251,7 +282,7 @@ class Witness:
             for each in self.pods.values()
             if each.node == pod.node and not each.is_over and (each.is_ours or each.since < since)
         )
-        room = self.room[pod.node].most(since)
+        room = self.known_room(pod.node)
         if held > room:
             self.complain(f"node {pod.node} holds pods of {held} GPUs and has {room}, with {pod.key} bound last")
         gang = self.gangs.get(pod.group)
@@ -314,6 +345,17 @@ class Witness:
                 )
                 gang.partial_since = None
 
+        for uid, (version, since) in list(self.restarts.items()):
+            if max(since, calm_since) < now - RESTART_S:
+                del self.restarts[uid]
+                self._check_restart(uid, version)
+
+    def _check_restart(self, job: str, version: int) -> None:
+        """Once a Job has started again, what ran before is on its way out."""
+        for pod in self.pods.values():
+            if pod.job == job and pod.version < version and not (pod.is_over or pod.is_leaving):
+                self.complain(f"pod {pod.key} is of version {pod.version} of its Job, which is at {version}, and stays")
+
     def _check_contentment(self, gang: str) -> None:
         """A gang that has started no longer says that it waits."""
         group = self.groups.get(gang)
@@ -331,8 +373,16 @@ class Witness:
         holder, since = self.leases.get(SCHEDULER_LEASE, ("", 0.0))
         if holder not in {"", identity}:
             self.complain(f"{identity} sends {request.method} {request.path} while {holder} leads since {since:.3f} s")
-        if request.path.endswith("/binding") and (identity, _uid(request)) in self._answered:
+        if request.path.endswith("/binding"):
+            self._check_bind(identity, request)
+
+    def _check_bind(self, identity: str, request: Request) -> None:
+        uid = _uid(request)
+        if (identity, uid) in self._answered:
             self.complain(f"{identity} sends a bind again: {request.path} was answered with a yes")
+        gang = self.gangs.get(self.pods[uid].group) if uid in self.pods else None
+        if gang is not None and gang.promised is not None:
+            gang.kept, gang.promised = gang.promised[0], None
 
     def answered(self, identity: str, request: Request) -> None:
         """A yes has come back."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import dataclasses
 import gc
@@ -20,16 +21,18 @@ from pumice.clock import VirtualClock
 from pumice.kube import errors
 from pumice.local.nodes.pretend import GPU, pretend_nodes
 from pumice.processes.scheduler import SWEEP_S, Served
-from pumice.sim.worlds import ending, mishaps, policies, replicas
+from pumice.sim.worlds import ending, mishaps, policies, records, replicas
 from pumice.sim.worlds.apiserver import START, ApiServer
 from pumice.sim.worlds.loop import Replica, State, WorldLoop
 from pumice.sim.worlds.network import Network
+from pumice.sim.worlds.plans import Plans
 from pumice.sim.worlds.story import GPUS
 from pumice.sim.worlds.witness import Witness
 
 if TYPE_CHECKING:
     import collections
     from collections.abc import Awaitable, Callable, Coroutine
+    from pathlib import Path
     from typing import Any
 
     from pumice.kube.transport import Request
@@ -42,6 +45,7 @@ GRACE_S = 5  # a gang in part is released after so long: shorter than in product
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
 LOOK_S = 2.0
 SETTLE_S = 5.0  # numbers that change late are written late
+STOP_S_MAX = 20.0  # Kubernetes kills what has not ended 30 s after it was told to
 ENDS_MAX = 20
 AGAIN_S = 1.0
 _MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_read"})  # as the scheduler logs it
@@ -67,12 +71,15 @@ def play(story: Story, *, keeps_log: bool = False) -> Verdict:
     asyncio.set_event_loop(loop)
     is_collecting = gc.isenabled()
     gc.disable()  # a task that is collected in the middle would run its `finally` then
-    world = World(story, clock, loop, keeps_log=keeps_log)
+    ending_up = contextlib.ExitStack()
+    record = ending_up.enter_context(records.kept()) if story.has_record else None
+    world = World(story, clock, loop, record, keeps_log=keeps_log)
     try:
         loop.run_until_complete(world.run())
         return world.verdict()
     finally:
         world.end()
+        ending_up.close()
         asyncio.set_event_loop(None)
         loop.close()
         gc.unfreeze()  # what a scheduler froze at its start
@@ -83,13 +90,16 @@ def play(story: Story, *, keeps_log: bool = False) -> Verdict:
 class World:
     """The parts of one world; mishaps reach into it."""
 
-    def __init__(self, story: Story, clock: VirtualClock, loop: WorldLoop, *, keeps_log: bool) -> None:
+    def __init__(
+        self, story: Story, clock: VirtualClock, loop: WorldLoop, record: Path | None, *, keeps_log: bool
+    ) -> None:
         self.story = story
+        self._record = record
         self.clock = clock
         self.loop = loop
         self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
         self.witness = Witness(clock, GRACE_S)
-        self.witness.hears_at_once = not (story.rates.lag or story.rates.watch_s)
+        self.witness.ledger.hears_at_once = not (story.rates.lag or story.rates.watch_s)
         self.witness.is_quiet = story.is_quiet
         self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above
         self.network = Network(self.server, story.rates, self.note)
@@ -100,7 +110,10 @@ class World:
         self._log: list[str] | None = [] if keeps_log else None
         self.machines: dict[str, Machine] = {}
         self._replicas: list[Replica] = []
+        self._conflicted: set[str] = set()  # who met another's writes to its memory: it leaves the last word to them
         self.is_calm = False
+        facts = pretend_nodes(story.nodes, gpus=GPUS)
+        self.nodes = {each.name: dataclasses.replace(each, annotations={names.NODE_AGENT: "world"}) for each in facts}
         self.user = self._machine("user", is_shaken=False)
         self.client = self.user.client()
 
@@ -140,7 +153,9 @@ class World:
 
         def log(event: str, /, **facts: object) -> None:
             if event in _MEMORY_LOST:
-                self.witness.is_ledger_whole = False
+                self.witness.ledger.is_whole = False
+            if event == "memory_conflict":
+                self._conflicted.add(self.machines[name].identity)
             if self._log is not None:
                 self.note(f"{name}: {event} {facts}")
 
@@ -184,7 +199,7 @@ class World:
             if error is not None and not isinstance(error, errors.KubeError) and not self.witness.is_over:
                 self.witness.wrong.append(f"{own.identity} ended with {error!r}")
             self.note(f"end {own.identity} {type(error).__name__}")
-            self.witness.is_ledger_whole &= error is None  # it had no time to write, or no right to
+            self.witness.ledger.is_whole &= error is None  # it had no time to write, or no right to
             replica.die()
             own.restart()
 
@@ -202,7 +217,7 @@ class World:
         if own.replica.state is State.DEAD:
             return
         self.note(f"kill {own.identity}")
-        self.witness.is_ledger_whole = False
+        self.witness.ledger.is_whole = False
         own.replica.die()
         own.restart()
 
@@ -235,20 +250,23 @@ class World:
         await self._calm()
         await asyncio.gather(*pending)
         await self._come_to_rest()
+        await self._shut_down()
 
     def _populate(self) -> None:
-        facts = pretend_nodes(self.story.nodes, gpus=GPUS)
-        facts = [dataclasses.replace(each, annotations={names.NODE_AGENT: "world"}) for each in facts]
         chosen = policies.chosen(self.story.policy)
-        served = Served(grace_s=GRACE_S, memory_place=replicas.memory_place())
+        served = Served(grace_s=GRACE_S, memory_place=replicas.memory_place(), flight=Plans(self.witness))
         self._machine("nodes", is_shaken=False)
-        self.launch("nodes", lambda own: replicas.nodes(own, facts))
+        self.launch("nodes", lambda own: replicas.nodes(own, list(self.nodes.values())))
         for number in range(self.story.schedulers):
             self._machine(f"scheduler-{number}", is_shaken=True)
             self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
         for number in range(self.story.controllers):
             self._machine(f"controllers-{number}", is_shaken=True)
-            self.launch(f"controllers-{number}", lambda own: replicas.controllers(own, flows=bool(self.story.flow)))
+            self.launch(f"controllers-{number}", self._controllers)
+
+    def _controllers(self, own: Machine) -> Coroutine[Any, Any, None]:
+        record_url = records.url(self._record) if self._record is not None else ""
+        return replicas.controllers(own, flows=bool(self.story.flow), record_url=record_url)
 
     async def _furnish(self) -> None:
         await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
@@ -296,6 +314,27 @@ class World:
             await asyncio.sleep(SWEEP_S + SETTLE_S)
             complaints = self._complaints()
         for text in complaints:
+            self.witness.complain(text)
+
+    async def _shut_down(self) -> None:
+        """Everybody is told to stop, and whoever leads leaves behind all that its successor has to know."""
+        leader, mains = self._leader(), {}
+        own = [
+            each for each in self.machines.values() if each.name.startswith((replicas.SCHEDULER, replicas.CONTROLLERS))
+        ]
+        for each in own:
+            each.restart = lambda: None
+            if each.main is not None and each.replica.state is State.RUNNING:
+                mains[each.main] = each.identity
+                self.stop(each.name)
+        _, late = await asyncio.wait(mains, timeout=STOP_S_MAX)
+        for task in late:
+            self.witness.complain(f"{mains[task]} was told to stop, and still runs after {STOP_S_MAX:g} s")
+        if leader is not None and self._conflicted.isdisjoint(each.identity for each in own if each.worker is leader):
+            for text in ending.lost_memory(leader, self.server.journal.bodies, replicas.memory_place()):
+                self.witness.complain(text)
+
+        for text in records.gaps(self._record, self.witness.jobs, ending.OVER) if self._record is not None else ():
             self.witness.complain(text)
 
     def _complaints(self) -> list[str]:
@@ -376,9 +415,10 @@ def manifest(plan: JobPlan) -> dict[str, Any]:
     }
     if plan.priority:
         spec["priorityClassName"] = plan.priority
+    notes = {names.RUNNING_ESTIMATE: f"{plan.estimate_s}s"} if plan.estimate_s else {}
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
-        "metadata": {"name": plan.name},
+        "metadata": {"name": plan.name, "annotations": notes},
         "spec": spec,
     }

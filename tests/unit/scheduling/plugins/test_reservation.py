@@ -190,6 +190,28 @@ def test_a_gang_of_higher_rank_takes_its_place_and_it_is_told_who():
     assert reason.facts.gang == "default/urgent"
 
 
+def test_no_room_is_promised_twice_when_a_gang_of_higher_rank_reserves_over_another():
+    urgent = waits("urgent", 4, created=50, group={"priority_class": "high"})
+    first = plan_for(*TWO, *FULL, LARGE, a_priority_class("high", 9), policy=rules(depth=2))
+    after = plan_for(
+        *TWO, *FULL, LARGE, urgent, a_priority_class("high", 9), policy=rules(depth=2), memory=first.memory
+    )
+    assert kept(after) == {"urgent": (5000, {"n1": 2, "n2": 2}), "large": (5600, {"n1": 2, "n2": 2})}
+    reason = next(each for each in report(after, "large").reasons if each.code.value == "ReservationOutranked")
+    assert reason.facts.gang == "default/urgent"
+
+
+def test_what_a_gang_of_higher_rank_leaves_standing_stays_as_it_is():
+    half = waits("half", 1, created=50, group={"priority_class": "high"})
+    nodes = [*TWO, a_node("n3", cpu="1")]
+    full = [*FULL, runs("z", "n3", 5000)]
+    first = plan_for(*nodes, *full, LARGE, a_priority_class("high", 9), policy=rules(depth=2))
+    after = plan_for(
+        *nodes, *full, LARGE, half, a_priority_class("high", 9), policy=rules(depth=2), memory=first.memory
+    )
+    assert kept(after)["large"] == kept(first)["large"]
+
+
 def test_a_younger_gang_of_equal_rank_takes_nothing():
     first = plan_for(*TWO, *FULL, LARGE, policy=rules())
     after = plan_for(*TWO, *FULL, LARGE, waits("late", 4, created=60), policy=rules(), memory=first.memory)
@@ -307,6 +329,19 @@ def test_a_gang_whose_patience_is_over_is_admitted_to_a_full_cluster_and_no_othe
     assert {name: report(decisions, name).phase for name in ("older", "old", "new")} == {
         "older": "Inqueue", "old": "Pending", "new": "Pending",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("sharing", ["proportion", "capacity"])
+def test_a_gang_that_is_more_than_others_guarantees_leave_its_queue_is_not_admitted_however_long_it_waits(sharing):
+    """It would never start, and its admission would keep the other queue from what it may have."""
+    queues = [a_queue("theirs", guarantee={"cpu": "1"}), a_queue()]
+    gang = waits("vain", 4, created=0, group={"phase": "Pending", "minimum": {"cpu": "4"}})
+    policy_ = policy("enqueue, allocate", ["gang", "reservation"], ["overcommit", "predicates", sharing])
+    decisions = plan_for(*TWO, *queues, gang, policy=policy_)
+    assert report(decisions, "vain").phase == "Pending"
+    assert [(each.code.value, each.cure.value) for each in report(decisions, "vain").reasons] == [
+        ("QueueQuotaInsufficient", "change")
+    ]
 
 
 def test_sla_reserves_instead_of_holding_half_a_gang():
