@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--policies", default=",".join(POLICIES))
     given = parser.parse_args()
     sys.stdout.write(
-        "| queues | days | policy | worst queue | mean | one gang | slots in use |\n|" + " --- |" * 7 + "\n"
+        "| queues | slots | days | policy | worst queue | mean | one gang | slots in use |\n|" + " --- |" * 8 + "\n"
     )
     for number in map(int, given.queues.split(",")):
         for name in given.policies.split(","):
@@ -109,7 +109,7 @@ def _row(queues: int, days: int, policy: str, seed: int) -> str:
     held = sum(float(each.sum()) for each in outcome.usage("queue", step_s=HOUR, until_s=until_s).values())
     least = outcome.slots * days * 24 * min(weights.values()) / sum(weights.values())
     return (
-        f"| {queues} | {days} | {policy} | {max(off):.1%} | {sum(off) / len(off):.1%} "
+        f"| {queues} | {outcome.slots} | {days} | {policy} | {max(off):.1%} | {sum(off) / len(off):.1%} "
         f"| {max(SIZES) * max(HOURS) / least:.1%} | {held / (outcome.slots * days * 24):.0%} |\n"
     )
 

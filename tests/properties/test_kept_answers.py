@@ -162,3 +162,12 @@ def test_scores_are_those_of_a_placer_without_a_memory(name, seed):
         scores = session.placer.scores(shape, task, asked)
         with session.placer.apart():
             assert scores.tolist() == session.placer.scores(shape, task, asked).tolist()
+
+
+def test_a_gang_that_was_admitted_contends_from_then_on():
+    things = [a_queue("q0"), a_node("n0", cpu="1"), *a_gang("w", 1, group={"queue": "q0", "phase": "Pending"})]
+    session = cycle.open_session(a_cluster(things).snapshot(), RULES["all actions"], now=NOW)
+    assert not turns.contenders(session)
+    (gang,) = session.gangs.values()
+    gang.admit()
+    assert list(turns.contenders(session)) == [gang]

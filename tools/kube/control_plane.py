@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 START_S_MAX = 90.0  # of one program; a machine with other work on it takes its time
 NODES_S_MAX = 120.0
+NODE_S_MAX = 0.1  # more for each of thousands
 STOP_GRACE_S = 2.0  # an API server with watchers would take its whole 60 s, and refuses new calls meanwhile
 KUBECTL_S_MAX = 120.0
 PREFIX = "pumice-kube-"
@@ -226,7 +227,7 @@ class ControlPlane:
             return not waiting
 
         if nodes:
-            self._wait("kwok", all_usable, timeout_s=NODES_S_MAX)
+            self._wait("kwok", all_usable, timeout_s=NODES_S_MAX + NODE_S_MAX * len(nodes))
 
     def create_namespace(self, name: str) -> None:
         """Pods can be created in it right away: its default service account is there."""

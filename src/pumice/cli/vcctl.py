@@ -213,14 +213,8 @@ class _Command(click.Command):
         return self.help_text.removesuffix("\n")
 
 
-class _Group(click.Group):
+class _Group(_Command, click.Group):
     """vcctl, or one of its groups; without a command it prints its help."""
-
-    help_text = ""
-
-    def get_help(self, ctx: click.Context) -> str:
-        del ctx
-        return self.help_text.removesuffix("\n")
 
 
 def _leaf(group: str, name: str) -> click.Command:

@@ -246,10 +246,7 @@ class Intake:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        known, gang = self.cluster.tasks.get(uid), self._gang_of(pod)
-        task = moved_on(known, pod) if known is not None and known.gang == gang else None
-        if task is None:
-            task = task_of(pod, gang=gang)
+        task = _task_of(pod, self._gang_of(pod), self.cluster.tasks.get(uid))
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
             task = dataclasses.replace(
@@ -257,7 +254,7 @@ class Intake:
             )
         elif task.status in EVICTABLE and (uid in self._evicting or _has_to_leave(pod)):
             task = dataclasses.replace(task, status=Status.RELEASING)
-        elif task.status is Status.BOUND and self._is_nowhere(task):
+        elif task.status is Status.BOUND and _is_nowhere(self.cluster, task):
             task = dataclasses.replace(task, status=Status.UNKNOWN)
         # A pod that is not ours matters only while it takes room.
         self._replace(uid, task if task.gang or (task.node and task.status not in FINISHED) else None)
@@ -267,11 +264,6 @@ class Intake:
         key = _gang_key(pod, self.cluster.scheduler_names)
         slot = self.cluster.gangs.get(_implied_key(pod)) if state.is_lone(key) else None
         return key if slot is None or slot.group is None else _implied_key(pod)
-
-    def _is_nowhere(self, task: Task) -> bool:
-        """Whether we have bound it to a node that was deleted meanwhile; API servers do not mind, and it will never start."""
-        slot = self.cluster.nodes.get(task.node)
-        return names.ATTEMPT in task.pod.metadata.annotations and (slot is None or slot.node is None)
 
     def _replace(self, uid: str, task: Task | None) -> None:
         cluster = self.cluster
@@ -306,8 +298,7 @@ class Intake:
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name
         slot = _node(self.cluster, name)
-        former, slot.node = slot.node, node
-        cluster.nodes_changed = True
+        former, slot.node, cluster.nodes_changed = slot.node, node, True
         if former is None or relevance.offers(former) != relevance.offers(node):
             slot.offers = fingerprint(*relevance.offers(node))
         if slot.column is None:
@@ -400,6 +391,17 @@ def _new_column(cluster: Cluster) -> int:
             rows = getattr(cluster, name)
             setattr(cluster, name, np.hstack([rows, np.zeros_like(rows)]))
     return cluster.free_columns.pop()
+
+
+def _task_of(pod: Pod, gang: str, known: Task | None) -> Task:
+    task = moved_on(known, pod) if known is not None and known.gang == gang else None
+    return task_of(pod, gang=gang) if task is None else task
+
+
+def _is_nowhere(cluster: Cluster, task: Task) -> bool:
+    """Whether we have bound it to a node that was deleted meanwhile; API servers do not mind, and it will never start."""
+    slot = cluster.nodes.get(task.node)
+    return names.ATTEMPT in task.pod.metadata.annotations and (slot is None or slot.node is None)
 
 
 def _gang_key(pod: Pod, scheduler_names: frozenset[str]) -> str:

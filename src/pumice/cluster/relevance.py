@@ -50,6 +50,8 @@ def urgency(cluster: Cluster, change: changes.Change, concerns: Concerns) -> Urg
             return _now(any(is_concerned(known, fresh) for is_concerned in concerns[type(thing)]))
         case changes.Upserted(object=Pod() as pod):
             return _urgency_of_pod(cluster, pod)
+        case changes.Upserted(object=PodGroup() as group) if group.status.phase == PodGroupPhase.RUNNING.value:
+            return _urgency_of_started(cluster, group)
         case changes.Upserted(object=thing):
             return _now(_is_news(cluster, thing))
         case changes.Admitted() | changes.Assumed() | changes.Evicting() | changes.Claimed():
@@ -132,6 +134,13 @@ def _is_news(cluster: Cluster, thing: Struct) -> bool:
         case _:
             known = cluster.others.get(type(thing), {}).get(thing.metadata.key)  # type: ignore[attr-defined]
             return known != thing
+
+
+def _urgency_of_started(cluster: Cluster, group: PodGroup) -> Urgency:
+    """That a gang has started its pods have told before; its admission alone is no longer counted beside them."""
+    if _group_is_news(cluster, group, phase=False):
+        return Urgency.NOW
+    return Urgency.SOON if _group_is_news(cluster, group) else Urgency.NONE
 
 
 def _urgency_of_pod(cluster: Cluster, pod: Pod) -> Urgency:

@@ -23,5 +23,5 @@ Rules that keep it safe to be killed at any moment:
 - Names are made from what they belong to, so that what was made before a crash is met again: AlreadyExists is fine if it is ours.
 - A watch may be late. Before much is done because something is *not* there, `Look` asks the server itself.
 - Write with `uid` or `version`, so that a namesake or a newer state is never hit. A Conflict means: look again, plan again.
-- Whatever only counts (`Patch(..., hurry=False)`) is written when it has been wanted for a second, not with each change.
+- Whatever only counts (`Patch(..., hurry=False)`) is written when it has been wanted for a second or so, not with each change.
 """

@@ -14,7 +14,7 @@ import asyncio
 import collections
 import dataclasses
 import traceback
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from pumice import instant
 from pumice.controllers.cache import everything
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
 
 WORKERS = 8
-UNHURRIED_S = 1.0  # what may wait is written when it has been wanted for so long
-UNHURRIED_S_MAX = 16.0  # and for longer each time, while it keeps changing: a gang of thousands starts for a minute
+# What may wait, and keeps changing, waits for longer each time, up to this: a gang of thousands starts for a minute.
+UNHURRIED_S_MAX = 16.0
 TIMER_S = 1e-3  # a timer may fire early by less than this, and a difference of floats may be less than it should be
 REST_SHARE = 49.0  # a key that takes long rests so many times as long as it was planned
-SHORT_S = 0.004  # less than this is not long: a small gang is never held up
+SHORT_S = 0.001  # less than this is not long: a small gang is never held up
 REST_S_MAX = 1.0  # and no longer than this, however busy the machine
 SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
 AGAIN_S_MAX = 3600.0  # no key waits for a timer longer than this without a look
@@ -197,14 +197,15 @@ class Driver:
 
     def _without_unhurried(self, key: Key, plan: Plan) -> Plan:
         """The plan without what may still wait."""
-        if not any(_may_wait(operation) for operation in plan):
+        patience_s = max((each.patience_s for each in plan if _may_wait(each)), default=None)
+        if patience_s is None:
             self._unhurried.pop(key, None)
             return plan
         at = self._clock.monotonic()
         since = self._unhurried.setdefault(key, at)
-        last, pace = self._paces.get(key, (float("-inf"), UNHURRIED_S))
+        last, pace = self._paces.get(key, (float("-inf"), patience_s))
         if at - last > 2 * pace:
-            pace = UNHURRIED_S  # it had come to rest
+            pace = patience_s  # it had come to rest
         if at - since >= pace - TIMER_S:
             del self._unhurried[key]
             self._paces[key] = at, min(2 * pace, UNHURRIED_S_MAX)
@@ -261,5 +262,5 @@ def _only(plan: Plan, test: Callable[[Operation], bool]) -> Plan:
     return Plan(tuple(stage for stage in stages if stage), plan.again_at)
 
 
-def _may_wait(operation: object) -> bool:
+def _may_wait(operation: object) -> TypeGuard[Patch]:
     return isinstance(operation, Patch) and not operation.hurry

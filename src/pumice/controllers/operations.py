@@ -63,8 +63,8 @@ class Apply(_OfBody):
 class Patch:
     """The object of this uid has these fields; with a version, only if it was not written since.
 
-    `hurry=False` marks what may wait: the driver writes it once it has been wanted for a second, or drops it if the next plan does
-    not ask for it any more.
+    `hurry=False` marks what may wait: the driver writes it once it has been wanted for so long (`patience_s`), or drops it if the next
+    plan does not ask for it any more.
     """
 
     kind: KindLike
@@ -76,6 +76,7 @@ class Patch:
     subresource: str = ""
     how: PatchType = PatchType.MERGE
     hurry: bool = True
+    patience_s: float = 1.0
     blame: Blame | None = None
 
 

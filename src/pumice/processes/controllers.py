@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
 
 DEFAULT_SETTINGS = ControllerSettings()
-BEAT_S = 1.0
 OBSERVE_S = 5.0  # who scrapes does so less often
 COMPONENT = "vc-controller-manager"  # the source of events, by the name that Volcano's users look for
 
@@ -171,12 +170,6 @@ class Controllers:
         while True:
             self._observer.tell(self.executor, self.drivers)
             await self._clock.sleep(OBSERVE_S)
-
-    async def beat(self) -> None:
-        """The event loop comes round, also while another process leads."""
-        while True:
-            self.pulse.beat()
-            await self._clock.sleep(BEAT_S)
 
     def close(self) -> None:
         """For the end of the process."""

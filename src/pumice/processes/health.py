@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pumice.kube.lease import Election
     from pumice.telemetry.meters import Meters
 
+BEAT_S = 1.0
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive
 LIMITS = Limits(
     connections=64, line_bytes=2**16
@@ -46,6 +47,12 @@ class Pulse:
 
     def beat(self) -> None:
         self._at = self._clock.monotonic()
+
+    async def keep_beating(self) -> None:
+        """Beats until cancelled: the event loop comes round, also while another process leads or an API server is slow."""
+        while True:
+            self.beat()
+            await self._clock.sleep(BEAT_S)
 
     @property
     def is_alive(self) -> bool:

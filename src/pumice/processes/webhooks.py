@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.webhooks.certificate_store import Source
 
-BEAT_S: Final = 1.0
 LOOK_S: Final = 10.0  # between two looks at keys, configurations and files
 
 
@@ -122,12 +121,6 @@ class Webhooks:
         finally:
             self.pulse.ready = False
             await self._server.stop()
-
-    async def beat(self) -> None:
-        """The event loop comes round, also while an API server keeps us waiting."""
-        while True:
-            self.pulse.beat()
-            await self._clock.sleep(BEAT_S)
 
     async def _look(self) -> None:
         """The pair that serves and the bundle that API servers trust are up to date."""

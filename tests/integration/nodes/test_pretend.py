@@ -19,7 +19,7 @@ from pumice.clock import VirtualClock
 from pumice.errors import Refused
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
-from pumice.local.nodes import distributions, keepers, pretend, registration
+from pumice.local.nodes import distributions, pretend, registration
 from pumice.local.nodes.pretend import PretendAgent, Trouble, pretend_nodes
 from pumice.local.nodes.pretend_pods import Behaviour
 from pumice.runtime import Runtime
@@ -170,7 +170,7 @@ def test_the_nodes_of_an_agent_of_this_machine_that_has_died_are_taken_over_at_o
         monkeypatch.undo()
         async with running(bodies.an_agent(place, "late", 1)):
             node = (await place.client.get(Node, "late-0")).into(Node)
-            assert node.metadata.annotations[names.NODE_AGENT] == keepers.own_identity()
+            assert node.metadata.annotations[names.NODE_AGENT] == registration.own_identity()
 
     play(body)
 

@@ -148,6 +148,10 @@ def test_a_gang_of_eight_costs_eight_writes_beside_making_and_binding_its_pods()
     assert play(one_job, start="500ms") == {"POST pods": 8, "POST pods binding": 8, **GANG}
 
 
+def test_pods_that_take_seconds_to_start_cost_no_more():
+    assert play(one_job, start="3500ms") == {"POST pods": 8, "POST pods binding": 8, **GANG}
+
+
 def test_pods_that_run_at_once_save_one_of_them():
     assert play(one_job) == {"POST pods": 8, "POST pods binding": 8, **GANG, "PATCH podgroups": 2}
 

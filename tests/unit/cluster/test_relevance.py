@@ -64,7 +64,8 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
         changed(POD, metadata__deletionTimestamp="2026-01-01T00:00:00Z"),
         changed(POD, metadata__labels={"app": "other"}),
         changed(GROUP, spec__minMember=5),
-        changed(GROUP, status__phase="Running"),
+        changed(GROUP, status__phase="Pending"),
+        changed(GROUP, status__phase="Running", spec__minMember=5),
         changed(GROUP, metadata__annotations={"volcano.sh/sla-waiting-time": "1h"}),
         changed(QUEUE, spec__weight=7),
         changed(QUEUE, status__state="Closed"),
@@ -79,7 +80,7 @@ def test_a_pod_that_another_scheduler_has_placed_can_wait(cluster):
     assert urgency(cluster, changes.Upserted(object=placed), {}) is Urgency.SOON
 
 
-@pytest.mark.parametrize(("phase", "expected"), [("Inqueue", Urgency.NONE), ("Running", Urgency.NOW)])
+@pytest.mark.parametrize(("phase", "expected"), [("Inqueue", Urgency.NONE), ("Running", Urgency.SOON)])
 def test_an_admission_that_was_planned_with_already_does_not_matter_when_the_server_tells_of_it(phase, expected):
     cluster = a_cluster(QUEUE, a_group("g", phase="Pending"))
     Intake(cluster).apply(changes.Admitted(gang="default/g", uid=GROUP.metadata.uid))

@@ -6,9 +6,10 @@ import urllib.error
 import urllib.request
 
 import pytest
+from tests.bodies.beside import beside
 
-from pumice.clock import RealClock
-from pumice.processes.health import HealthServer, Pulse
+from pumice.clock import RealClock, VirtualClock
+from pumice.processes.health import STALLED_S, HealthServer, Pulse
 from pumice.telemetry.meters import Meters
 
 
@@ -51,3 +52,17 @@ async def test_a_process_is_ready_when_it_can_work_or_stands_by(is_filled, elect
     pulse = Pulse(RealClock())
     pulse.ready = is_filled
     assert await readiness(pulse, election) == status
+
+
+def test_a_process_is_alive_while_its_loop_comes_round():
+    clock = VirtualClock()
+
+    async def body():
+        pulse = Pulse(clock)
+        async with beside(pulse.keep_beating()):
+            await clock.sleep(10 * STALLED_S)
+            assert pulse.is_alive
+        await clock.sleep(STALLED_S + 1)
+        assert not pulse.is_alive
+
+    clock.run(body())

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 _PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed"})
-# What may wait a second: it changes with each pod, and no transition hangs on it.
+COUNTS_S = 1.0
+# A Job that starts says Running and how many run in one write; one that waits says how many after so long.
+STARTING_S = 5.0
+# What may wait: it changes with each pod, and no transition hangs on it.
 _UNHURRIED = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count", "controlled_resources"}
 )
@@ -138,6 +141,7 @@ def status_patch(job: Job, wanted: JobStatus) -> Patch | None:
         version=job.metadata.resource_version,
         subresource="status",
         hurry=not _only_counts(job.status, wanted),
+        patience_s=STARTING_S if wanted.state.phase == JobPhase.PENDING.value else COUNTS_S,
     )
 
 

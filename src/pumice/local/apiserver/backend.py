@@ -132,4 +132,6 @@ class Backend:
 
 
 def _unsafe(error: Exception) -> failures.Failure:
-    return failures.internal(f"the journal cannot be written: {error}; what was asked may be lost with this process")
+    return failures.internal(
+        f"the journal cannot be written: {error}; what was asked may be lost with this process: make room, and start the cluster again"
+    )

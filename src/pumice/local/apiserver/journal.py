@@ -113,7 +113,9 @@ class SqliteJournal:
 
     def require_room(self) -> None:
         if self.failure is not None:
-            raise Broken(f"journal {self._path}: {self.failure}; nothing more can be written") from self.failure
+            raise Broken(
+                f"journal {self._path}: {self.failure}; nothing more can be written: make room, and start the cluster again"
+            ) from self.failure
         if self._queue.qsize() >= BACKLOG_CHANGES_MAX:
             waiting = f"{BACKLOG_CHANGES_MAX} changes are waiting to be written"
             raise Broken(f"journal {self._path}: {waiting}; the disk is too slow, ask again later")

@@ -26,9 +26,8 @@ from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes import registration
 from pumice.local.nodes.admission import Ledger
-from pumice.local.nodes.keepers import own_identity
 from pumice.local.nodes.pretend_pods import NEVER, Behaviour, Life, Stage, plan_of
-from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts
+from pumice.local.nodes.registration import LEASE_S, Heartbeats, NodeFacts, own_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,8 +109,8 @@ class PretendAgent:
         self._behaviour = behaviour or Behaviour()
         self._recorder = Recorder(client, component="kubelet", clock=clock, log=log)
         self._log = log
-        now, keeper = clock.now(), {names.NODE_AGENT: own_identity()}
-        kept = [dataclasses.replace(facts, annotations={**keeper, **facts.annotations}) for facts in nodes]
+        now, agent = clock.now(), {names.NODE_AGENT: own_identity()}
+        kept = [dataclasses.replace(facts, annotations={**agent, **facts.annotations}) for facts in nodes]
         self._nodes = {
             facts.name: _PretendNode(facts, decoding.decode_value(Node, facts.manifest(now))) for facts in kept
         }

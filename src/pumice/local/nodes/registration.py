@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import platform
+import socket
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,12 @@ from pumice.api.coordination import Lease
 from pumice.api.core import Node
 from pumice.api.kinds import type_meta
 from pumice.api.names import GPU_USE, HOSTNAME, NODE_AGENT, VGPU_NODE_REGISTER
+from pumice.digits import whole_number
 from pumice.errors import Refused
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
-from pumice.local.nodes.keepers import has_ended
+from pumice.local.nodes.process.leftovers import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -127,11 +130,11 @@ async def _take_over(client: Client, name: str, manifest: Json, now: Instant) ->
     runtime = before.status.node_info.container_runtime_version
     if runtime and not runtime.startswith(RUNTIME_PREFIX):
         raise Refused(f"node {name!r} belongs to another agent ({runtime}); join under another name, with --name")
-    keeper = before.metadata.annotations.get(NODE_AGENT, "")
-    is_another = keeper not in {"", manifest["metadata"]["annotations"].get(NODE_AGENT)}
-    if is_another and not has_ended(keeper) and await _beats(client, name, now):
+    agent = before.metadata.annotations.get(NODE_AGENT, "")
+    is_another = agent not in {"", manifest["metadata"]["annotations"].get(NODE_AGENT)}
+    if is_another and not has_ended(agent) and await _beats(client, name, now):
         raise Refused(
-            f"node {name!r} is kept by an agent that is alive ({keeper}); stop that one, or join with another --name"
+            f"node {name!r} is kept by an agent that is alive ({agent}); stop that one, or join with another --name"
         )
     notes = manifest["metadata"]["annotations"]
     notes |= {gone: None for gone in _OUR_NOTES if gone in before.metadata.annotations and gone not in notes}
@@ -233,3 +236,16 @@ class Heartbeats:
 
     def _log_failure(self, name: str, error: Exception, retry_s: float) -> None:
         self._log("heartbeat_failed", node=name, error=str(error), retry_s=round(retry_s, 3))
+
+
+def own_identity() -> str:
+    """Our process as the agent of a node, told apart from any other that has its number later."""
+    return f"{socket.gethostname()}:process-{os.getpid()}-{start_time(os.getpid())}"
+
+
+def has_ended(agent: str) -> bool:
+    """True for a process of this machine that is no more; of other machines nothing is known."""
+    host, _, process = agent.rpartition(":process-")
+    number, _, start = process.partition("-")
+    pid = whole_number(number)
+    return host == socket.gethostname() and pid is not None and str(start_time(pid)) != start

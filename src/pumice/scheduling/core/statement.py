@@ -78,7 +78,7 @@ class Statement:
         """Undo everything after the mark, last first; `remember` keeps where tasks would have gone, for explanations."""
         while len(self.operations) > mark:
             operation = self.operations.pop()
-            if remember and isinstance(operation, Placement):
+            if remember and self.session.explain and isinstance(operation, Placement):
                 _remember(self.session, operation)
             self._apply(operation, -1)
 

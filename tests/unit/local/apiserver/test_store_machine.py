@@ -225,7 +225,10 @@ async def test_a_journal_that_cannot_write_refuses_and_says_so(tmp_path):
     answer = await api.create(MAPS, a_map("a"))
     assert (api.status, "the journal cannot be written" in answer["message"]) == (500, True)
     answer = await api.create(MAPS, a_map("b"))
-    assert (api.status, "nothing more can be written" in answer["message"]) == (500, True)
+    assert (api.status, "nothing more can be written: make room, and start the cluster again" in answer["message"]) == (
+        500,
+        True,
+    )
     await api.get(MAPS)
     assert api.status == 500
     await asyncio.to_thread(journal.close)

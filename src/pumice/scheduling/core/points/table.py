@@ -125,7 +125,9 @@ class Points:
 
     def _gangs(self, registrar: Registrar) -> None:
         self.valid: First[[GangState], Reason] = First(registrar)
-        """Once per gang and action. Reads the gang, changes nothing. A Reason keeps it out of every action but enqueue."""
+        """Once per gang, and again in a later action if any gang has changed since. Reads the gang, changes nothing. A Reason keeps it out of every
+        action but enqueue.
+        """
         self.turn: First[[GangState], Reason] = First(registrar)
         """Before each turn in which a gang may get places. Reads the gang and the plugin's own state, which this cycle's placements
         have changed; changes nothing. A Reason: it gets none now.
