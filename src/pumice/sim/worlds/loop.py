@@ -154,7 +154,7 @@ class WorldLoop(VirtualLoop):
     def call_soon(  # type: ignore[override]  # asyncio's own types are for callers, not for wrappers
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's, without its checks: it is called a thousand times a second of CPU."""
+        """As asyncio's, without its checks: a world calls it thousands of times."""
         context = context if context is not None else contextvars.copy_context()
         replica = context.get(_REPLICA)
         if replica is None:
