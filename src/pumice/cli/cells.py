@@ -15,9 +15,13 @@ CELL_CHARS_MAX = 120
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would compute
 
 
+def without_control_characters(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
 def clean(text: str) -> str:
     """One line without control characters, of limited length: a reason may hold whatever a container wrote."""
-    line = "".join(each if each.isprintable() else " " for each in text)
+    line = without_control_characters(text)
     return line if len(line) <= CELL_CHARS_MAX else f"{line[: CELL_CHARS_MAX - 3]}..."
 
 

@@ -46,11 +46,10 @@ _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 class Reply:
     """What the server answered, decoded on request only."""
 
-    __slots__ = ("_warning", "raw")
+    __slots__ = ("raw",)
 
-    def __init__(self, raw: bytes, warning: str = "") -> None:
+    def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        self._warning = warning
 
     def json(self) -> Json:
         try:
@@ -65,29 +64,34 @@ class Reply:
         except BadInput as error:
             raise errors.Malformed(f"the server's answer does not read as {struct.__name__}: {error}") from error
 
-    @property
-    def warnings(self) -> list[str]:
-        """What the server wants a person to know though it did what was asked."""
-        return [text.replace('\\"', '"') for text in _WARNING.findall(self._warning)]
-
 
 class Client:
-    """One API server's verbs. A namespace of "" means all of them, or a kind that has none."""
+    """One API server's verbs. A namespace of "" means all of them, or a kind that has none.
+
+    `warn` is told what the server wants a person to know, whether it did what was asked or not.
+    """
 
     def __init__(
-        self, transport: Transport, *, clock: Clock, chance: random.Random, guard: Callable[[], None] | None = None
+        self,
+        transport: Transport,
+        *,
+        clock: Clock,
+        chance: random.Random,
+        guard: Callable[[], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
         self._transport = transport
         self._clock = clock
         self._chance = chance
         self._guard = guard
+        self._warn = warn
 
     def with_guard(self, guard: Callable[[], None]) -> Client:
         """The same client for a process that may lose the right to write.
 
         `guard` is called just before a write leaves, each time that it does, and may raise.
         """
-        return Client(self._transport, clock=self._clock, chance=self._chance, guard=guard)
+        return Client(self._transport, clock=self._clock, chance=self._chance, guard=guard, warn=self._warn)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -317,6 +321,7 @@ class Client:
                 if request.guard is not None:
                     request.guard()
                 response = await self._transport.call(request)
+                self._pass_on_warnings(response.headers.get("warning", ""))
                 if response.status < 400:
                     return response
                 error: errors.KubeError = errors.from_answer(request, response.status, response.headers, response.body)
@@ -339,7 +344,12 @@ class Client:
     ) -> Reply:
         headers = {**_JSON, "content-type": content_type} if content_type else _JSON
         response = await self.call(Request(method, where, query or {}, headers, requests.encode(body, where)))
-        return Reply(response.body, response.headers.get("warning", ""))
+        return Reply(response.body)
+
+    def _pass_on_warnings(self, header: str) -> None:
+        if self._warn is not None:
+            for text in _WARNING.findall(header):
+                self._warn(text.replace('\\"', '"'))
 
     def _delay(self, request: Request, error: errors.KubeError, failures: int) -> float | None:
         """Seconds after which the call may safely be repeated; None if never."""

@@ -196,3 +196,13 @@ def test_logging_flags_are_taken_and_change_nothing(pumice):
     result = pumice("queue", "list", "-v", "4", "--vmodule", "a=2", "--log-flush-frequency", "5s", "-o", "name")
     assert result.code == 0
     assert "queue.scheduling.volcano.sh/default" in result.lines
+
+
+def test_what_the_server_warns_of_is_shown_as_kubectl_does(pumice, emptied, tmp_path):
+    job = a_job("warned")
+    job["spec"]["maxRetry"] = 0
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    made = pumice("job", "run", "-f", str(tmp_path / "job.yaml"))
+    assert made.code == 0
+    assert "Warning: spec.maxRetry: 0 is replaced by 3; write 1 to allow no restart\n" in made.err
+    assert "Warning" not in made.out
