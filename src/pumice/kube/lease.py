@@ -54,7 +54,9 @@ class Election:
         clock: Clock,
         chance: random.Random,
         log: Log = silent,
+        retry_s: float = RETRY_S,
     ) -> None:
+        """`retry_s`: how often a leader renews its lease and others look at it."""
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -62,6 +64,7 @@ class Election:
         self._clock = clock
         self._chance = chance
         self._log = log
+        self._retry_s = retry_s
         self.annotations: Json = {}  # what a leader writes onto the lease: where it can be asked, say
         self.labels: Json = {}  # and by which such leases are found
         self._deadline = float("-inf")
@@ -122,7 +125,7 @@ class Election:
     async def _hold(self) -> None:
         """Renews for ever; raises NotLeading when that has failed for too long."""
         while True:
-            await self._clock.sleep(RETRY_S)
+            await self._clock.sleep(self._retry_s)
             left = self._deadline - self._clock.monotonic()
             renewed = left > 0 and await self._attempt(left)
             was_taken = self._holder != self._identity
@@ -224,7 +227,7 @@ class Election:
             "GET", requests.collection_path(Lease, self._namespace), query, {"accept": "application/json"}
         )
         try:
-            async with asyncio.timeout(RETRY_S * (1.0 + 0.2 * self._chance.random())):
+            async with asyncio.timeout(self._retry_s * (1.0 + 0.2 * self._chance.random())):
                 try:
                     async with self._client.stream(request) as chunks:
                         await anext(chunks)

@@ -41,7 +41,7 @@ class WorkQueue(Generic[K]):
         self._again: set[K] = set()
         self._failures: dict[K, int] = {}
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._wake = asyncio.Event()
+        self._handouts = asyncio.Semaphore(0)  # as many as keys wait: each key wakes one worker, not all of them
 
     def __len__(self) -> int:
         """How many keys wait for a worker now, those that wait for their time not counted."""
@@ -64,7 +64,7 @@ class WorkQueue(Generic[K]):
                     f"more than {KEYS_MAX} keys wait, the last one {key!r}; look for what makes them up"
                 )
             self._waiting[key] = None
-            self._wake.set()
+            self._handouts.release()
 
     def add_after(self, key: K, delay_s: float) -> None:
         """The key is handled in `delay_s` seconds, or earlier if it is added."""
@@ -103,9 +103,7 @@ class WorkQueue(Generic[K]):
                 self._done(key)
 
     async def _take(self) -> K:
-        while not self._waiting:
-            self._wake.clear()
-            await self._wake.wait()
+        await self._handouts.acquire()
         key, _ = self._waiting.popitem(last=False)
         self._at_work.add(key)
         return key

@@ -87,6 +87,7 @@ class Served:
     default_queue: str = "default"
     extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
+    meters: Meters | None = None  # instead of its own: where nobody reads them
     prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
     eviction_settings: EvictionSettings = dataclasses.field(
@@ -119,7 +120,7 @@ class Scheduler:
         self._cluster = Cluster(scheduler_names=served.scheduler_names, default_queue=served.default_queue)
         self._intake = Intake(self._cluster)
         self._wakeups = Wakeups(self._intake)
-        self.meters = Meters(with_volcano_names=served.volcano_metrics)
+        self.meters = served.meters or Meters(with_volcano_names=served.volcano_metrics)
         self.pulse = Pulse(runtime.clock)
         self._tracing = runtime.tracing
         self._observer = Observer(self.meters, served.prices, runtime.tracing)

@@ -87,6 +87,28 @@ class Meters:
         return generate_latest(self._registry)
 
 
+class Unread(Meters):
+    """Where nobody asks for the numbers, as in simulated worlds: none are kept."""
+
+    def __init__(self) -> None:
+        """Nothing is made."""
+
+    def add(self, metric: Metric) -> None: ...
+
+    def count(self, name: str, by: float = 1, **labels: str) -> None: ...
+
+    def set(self, name: str, value: float, **labels: str) -> None: ...
+
+    def observe(self, name: str, value: float, **labels: str) -> None: ...
+
+    def forget(self, name: str, **labels: str) -> None: ...
+
+    def replace(self, name: str, values: Iterable[tuple[tuple[str, ...], float]]) -> None: ...
+
+    def text(self) -> bytes:
+        return b""
+
+
 def _make(metric: Metric, registry: CollectorRegistry) -> Counter | Gauge | Histogram:
     # The client appends _total to counters by itself; the catalogue has the full name.
     if metric.kind is MetricKind.COUNTER:

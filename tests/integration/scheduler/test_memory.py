@@ -40,11 +40,12 @@ MINUTE_S, HOUR_S = 60, 3600
 
 
 class Counting:
-    """A transport that counts what is done to ConfigMaps, and refuses it where `refuses` is set."""
+    """A transport that counts what is done to ConfigMaps; refuses it where `refuses` is set, and denies what was done where `denies` is."""
 
     def __init__(self, inner):
         self.inner = inner
         self.refuses = False
+        self.denies = False
         self.calls = []
 
     async def call(self, request):
@@ -53,6 +54,9 @@ class Counting:
             if self.refuses:
                 refusal = {"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"}
                 return Response(403, {}, msgspec.json.encode(refusal))
+            if self.denies:
+                await self.inner.call(request)
+                return Response(500, {}, b"{}")
         return await self.inner.call(request)
 
     def __getattr__(self, name):
@@ -288,6 +292,27 @@ def test_a_leader_whose_object_was_touched_or_deleted_writes_it_again():
             store.offer(remembering(number))
             await stage.clock.sleep(3 * MINUTE_S)
             assert await stage.written(NOTES) == Notes(number)
+        writing.cancel()
+
+    play(story)
+
+
+def test_a_value_that_comes_back_is_written_again_after_another_that_was_written_and_answered_with_an_error():
+    async def story(stage):
+        store = stage.store()
+        await store.load([NOTES])
+        writing = asyncio.create_task(store.run())
+        store.offer(remembering(1))
+        await stage.clock.sleep(1)
+        stage.transport.denies = True
+        store.offer(remembering(2))
+        await stage.clock.sleep(MINUTE_S)
+        assert stage.logged("memory_not_written")
+        stage.transport.denies = False
+        assert await stage.written(NOTES) == Notes(2)
+        store.offer(remembering(1))
+        await stage.clock.sleep(3 * MINUTE_S)
+        assert await stage.written(NOTES) == Notes(1)
         writing.cancel()
 
     play(story)

@@ -47,9 +47,10 @@ class CustomVersion:
     is_alone: bool = True  # no other version is served from the same collection
 
 
-def versions_of(crd: dict[str, Any]) -> list[CustomVersion]:
+@functools.lru_cache(maxsize=SCHEMAS_KEPT_MAX)
+def versions_of(body: bytes) -> tuple[CustomVersion, ...]:
     """Every version that an accepted definition serves. All share one collection, because conversion is `None`."""
-    spec, found = crd["spec"], []
+    spec, found = decode(body)["spec"], []
     names, group = spec["names"], spec["group"]
     for version in spec["versions"]:
         if not version.get("served"):
@@ -86,7 +87,7 @@ def versions_of(crd: dict[str, Any]) -> list[CustomVersion]:
                 is_alone=len(spec["versions"]) == 1,
             )
         )
-    return found
+    return tuple(found)
 
 
 @functools.lru_cache(maxsize=SCHEMAS_KEPT_MAX)

@@ -27,7 +27,7 @@ from pumice.local.apiserver.reading import Reader
 from pumice.local.apiserver.registry import UNRECONCILED
 from pumice.local.apiserver.representations import PLAIN
 from pumice.local.apiserver.request_parsing import Call, Caller, require_servable, resolve
-from pumice.local.apiserver.store import Broken, Store, decode, encode
+from pumice.local.apiserver.store import Broken, Store, encode
 from pumice.local.apiserver.tables import TableMaker
 from pumice.local.apiserver.writing import Writer
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from pumice.instant import Instant
     from pumice.local.apiserver.admission import Hook
-    from pumice.local.apiserver.history import Change
+    from pumice.local.apiserver.history import Change, Entry
     from pumice.local.apiserver.webhooks import Dispatch
 
 WARNINGS_MAX = 16
@@ -86,7 +86,7 @@ class Server:
         """Serves the definitions that a journal brought back, and puts in what a fresh server holds."""
         defaults = bootstrap.NamespaceDefaults(self.backend, settings.certificate)
         for entry in self.backend.store.collection(crds.COLLECTION).entries():
-            self._serve_definition(decode(entry.body))
+            self._serve_definition(entry)
         self.backend.store.listeners.append(self._follow_definitions)
         for collection, obj in bootstrap.initial_objects(settings.address, settings.port):
             defaults.install(collection, obj)
@@ -96,17 +96,19 @@ class Server:
     def _follow_definitions(self, change: Change) -> None:
         if change.collection != crds.COLLECTION:
             return
-        if change.after is None:
-            assert change.before is not None
-            plural, _, group = change.before.name.partition(".")
-            self.backend.registry.withdraw(group, plural)
+        if change.after is not None:
+            self._serve_definition(change.after)
         else:
-            self._serve_definition(decode(change.after.body))
+            assert change.before is not None
+            self._withdraw_definition(change.before)
 
-    def _serve_definition(self, definition: dict[str, Any]) -> None:
-        spec = definition["spec"]
-        versions = crds.versions_of(definition)
-        self.backend.registry.withdraw(spec["group"], spec["names"]["plural"])
+    def _withdraw_definition(self, entry: Entry) -> None:
+        plural, _, group = entry.name.partition(".")
+        self.backend.registry.withdraw(group, plural)
+
+    def _serve_definition(self, entry: Entry) -> None:
+        versions = crds.versions_of(entry.body)
+        self._withdraw_definition(entry)
         self.backend.registry.serve(versions)
         if versions:
             paths = tuple(versions[0].selectable.values())

@@ -10,17 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import enum
+import heapq
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from pumice.clock import VirtualClock, VirtualLoop
+from pumice.clock import Deadlock, VirtualClock, VirtualLoop
 
 if TYPE_CHECKING:
+    import collections
     import random
     from collections.abc import Callable, Coroutine, Generator
     from concurrent.futures import Executor
 
 PLAN_S_MAX = 0.05  # what runs in a thread takes up to so long, by the virtual clock
+MOMENT_S = 1e-9  # what is due within it is due now: times are sums of floats
+CANCELLED_MAX = 200  # timers that were cancelled and still wait for their time: then they are swept out
 
 
 class State(enum.Enum):
@@ -35,16 +39,16 @@ class Replica:
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = State.RUNNING
-        self._held: list[tuple[Callable[..., object], tuple[Any, ...], contextvars.Context]] = []
+        self._held: list[asyncio.Handle] = []
         self._steps_left: int | None = None
         self._kill: Callable[[], None] | None = None
 
-    def run(self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context) -> None:
-        """Called by the loop in place of the callback, within its context."""
+    def admits(self, handle: asyncio.Handle) -> bool:
+        """Whether it lives to see this; if not, it is held back."""
         if self.state is State.RUNNING and (self._steps_left is None or self._goes_on()):
-            callback(*args)
-            return
-        self._held.append((callback, args, context))
+            return True
+        self._held.append(handle)
+        return False
 
     def dies_after(self, steps: int, kill: Callable[[], None]) -> None:
         """It is killed after so many steps of the loop: at some await or other."""
@@ -67,7 +71,7 @@ class Replica:
         if self.state is State.RUNNING:
             self.state = State.PAUSED
 
-    def wake(self, loop: asyncio.AbstractEventLoop) -> None:
+    def wake(self, loop: WorldLoop) -> None:
         """All that came due meanwhile happens now, in the order in which it came due."""
         if self.state is State.PAUSED:
             self.rise(loop)
@@ -75,12 +79,11 @@ class Replica:
     def die(self) -> None:
         self.state = State.DEAD
 
-    def rise(self, loop: asyncio.AbstractEventLoop) -> None:
+    def rise(self, loop: WorldLoop) -> None:
         """All that was held back goes on: of the dead only for the end of the world, so that their tasks can be cancelled."""
         self.state, self._steps_left = State.RUNNING, None
         held, self._held = self._held, []
-        for callback, args, context in held:
-            loop.call_soon(callback, *args, context=context)
+        loop.go_on(held)
 
 
 _REPLICA: contextvars.ContextVar[Replica | None] = contextvars.ContextVar("replica", default=None)
@@ -122,6 +125,12 @@ class WorldLoop(VirtualLoop):
         super().__init__(clock)
         _Numbered.numbers = itertools.count()
         self._chance = chance
+        self._ready: collections.deque[asyncio.Handle]  # BaseEventLoop's: what runs next
+        self._timers: list[
+            tuple[float, int, asyncio.TimerHandle]
+        ] = []  # a heap; at one moment, in the order of their making
+        self._timers_made = itertools.count()
+        self._cancelled = 0
         self.tasks: list[asyncio.Task[Any]] = []  # kept: collecting a dead one would run its `finally`
         self.set_task_factory(self._make_task)
         self.set_exception_handler(lambda _loop, _context: None)  # of tasks whose process died before it could look
@@ -151,27 +160,53 @@ class WorldLoop(VirtualLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(loop=self)
 
+    def go_on(self, held: list[asyncio.Handle]) -> None:
+        self._ready.extend(held)
+
     def call_soon(  # type: ignore[override]  # asyncio's own types are for callers, not for wrappers
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """As asyncio's, without its checks: a world calls it thousands of times."""
-        context = context if context is not None else contextvars.copy_context()
-        replica = context.get(_REPLICA)
-        if replica is None:
-            handle = asyncio.Handle(callback, args, self, context)
-        else:
-            handle = asyncio.Handle(replica.run, (callback, args, context), self, context)
-        self._ready.append(handle)  # type: ignore[attr-defined]  # where BaseEventLoop has what runs next
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
         return handle
 
     def call_at(  # type: ignore[override]  # as above
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        context = context if context is not None else contextvars.copy_context()
-        replica = context.get(_REPLICA)
-        if replica is None:
-            return super().call_at(when, callback, *args, context=context)
-        return super().call_at(when, replica.run, callback, args, context, context=context)
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001  so that we hear of it when it is cancelled
+        heapq.heappush(self._timers, (when, next(self._timers_made), timer))
+        return timer
+
+    def _timer_handle_cancelled(self, _: asyncio.TimerHandle) -> None:
+        self._cancelled += 1
+        if self._cancelled > CANCELLED_MAX:
+            self._timers = [each for each in self._timers if not each[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled = 0
+
+    def _run_once(self) -> None:
+        """As asyncio's, for a world that nothing reaches from outside: without a look for sockets and threads at every step."""
+        timers, ready = self._timers, self._ready
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._cancelled -= 1
+        if not ready:
+            if not timers:
+                raise Deadlock("everyone waits, and no timer is set: look for a future that nobody completes")
+            self._virtual.jump(max(0.0, timers[0][0] - self._virtual.monotonic()))
+        due = self._virtual.monotonic() + MOMENT_S
+        while timers and timers[0][0] < due:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001  BaseEventLoop's
+            ready.append(timer)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                replica = handle._context.get(_REPLICA)  # type: ignore[attr-defined]  # noqa: SLF001  as above
+                if replica is None or replica.admits(handle):
+                    handle._run()  # noqa: SLF001  as above
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any

@@ -12,7 +12,7 @@ from pumice.api import names
 from pumice.dispatch.memory_store import MemoryPlace
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
-from pumice.kube.lease import Election
+from pumice.kube.lease import RETRY_S, Election
 from pumice.local.apiserver.request_parsing import Caller
 from pumice.local.nodes.lifecycle import NodeLifecycle
 from pumice.local.nodes.pretend import PretendAgent
@@ -23,6 +23,7 @@ from pumice.record.settings import RecordSettings
 from pumice.runtime import Runtime
 from pumice.sim.worlds.loop import Replica
 from pumice.sim.worlds.network import Line
+from pumice.telemetry.meters import Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,6 +40,7 @@ SCHEDULER = "scheduler"
 CONTROLLERS = "controllers"
 ADMINISTRATORS = ("system:masters", "system:authenticated")
 CONTROLLERS_USED = frozenset({"job", "podgroup", "queue", "garbage"})
+UNREAD = Unread()
 FLOW_CONTROLLERS = frozenset({"jobflow", "jobtemplate"})  # run where there are flows: each costs several watches
 
 
@@ -71,6 +73,7 @@ class Machine:
     log: Callable[..., None]
     replica: Replica = dataclasses.field(default_factory=lambda: Replica(""))
     lives: int = 0
+    renews_s: float = RETRY_S  # how often it renews its lease
     restart: Callable[[], object] = lambda: None
     main: asyncio.Task[None] | None = None
     worker: Any = None  # the Scheduler or the Controllers, once it is there
@@ -124,7 +127,7 @@ async def controllers(own: Machine, *, flows: bool, record_url: str = "") -> Non
     settings = ControllerSettings(enabled=used, workers=dict.fromkeys(used, 2), record=record)
 
     def work(client: Client, informers: Informers, runtime: Runtime) -> Coroutine[Any, Any, None]:
-        own.worker = Controllers(client, informers, runtime, settings)
+        own.worker = Controllers(client, informers, runtime, settings, UNREAD)
         return own.worker.run()  # type: ignore[no-any-return]
 
     await _lead(own, names.CONTROLLERS_LEASE, work)
@@ -143,6 +146,7 @@ async def _lead(
         clock=own.clock,
         chance=own.chance,
         log=own.log,
+        retry_s=own.renews_s,
     )
     runtime = dataclasses.replace(own.runtime(), guard=election.check)
     watching = asyncio.create_task(informers.run())
