@@ -261,19 +261,6 @@ class Watching:
         assert values == ["0", "1", "2", "3"]
         assert informer.get(namespace, "a") is None
 
-    async def test_a_selected_informer_loses_what_no_longer_matches(self, client, namespace):
-        labelled = {"metadata": {"name": "a", "labels": {"team": "x"}}}
-        await client.create(ConfigMap, config_map("a") | labelled, namespace=namespace)
-        await client.create(ConfigMap, config_map("b"), namespace=namespace)
-        informer = informer_of(client, ConfigMap, namespace=namespace, labels="team=x")
-        heard = Heard(informer)
-        async with running(informer.run()):
-            await heard.until(lambda each: isinstance(each, Relisted))
-            assert [key.name for key in informer.objects] == ["a"]
-            await client.patch(ConfigMap, "a", {"metadata": {"labels": {"team": "y"}}}, namespace=namespace)
-            await heard.until(lambda each: isinstance(each, Deleted))
-            assert not informer.objects
-
     async def test_pages_and_a_streamed_list_end_in_the_same_state(self, client, namespace):
         for number in range(5):
             await client.create(ConfigMap, config_map(f"c{number}"), namespace=namespace)

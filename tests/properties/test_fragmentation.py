@@ -113,4 +113,4 @@ def test_a_score_is_the_nodes_own(seed):
 
 def _scores(session, hook, shape, nodes):
     pairs = Pairs(session.room, shape.demand, nodes, np.zeros(len(nodes), dtype=np.int64), pipelining=False)
-    return hook.call(shape, pairs)
+    return hook.call.score(shape, pairs)

@@ -50,9 +50,10 @@ def all_seen(cluster: Cluster, kind: type[Any]) -> list[Any]:
 
 def is_past(thing: Any, known: Any) -> bool:
     """Whether an object says nothing new: by its version, which an answer may have told before, or because it lacks what a pod never loses."""
-    had, has = known.metadata, thing.metadata
-    is_same = (has.uid, has.resource_version) == (had.uid, had.resource_version) and bool(has.resource_version)
-    if is_same or versions.is_older(has.resource_version, than=had.resource_version):
+    had, has = known.metadata.resource_version, thing.metadata.resource_version
+    # Equal by content, too: forecasts and what-if change objects that keep their version.
+    is_same = bool(has) and has == had and thing == known
+    if is_same or versions.is_older(has, than=had):
         return True
     if not isinstance(thing, Pod) or thing.metadata.uid != known.metadata.uid:
         return False

@@ -1,5 +1,6 @@
 """The engine run ahead: time jumps from event to event, and what is decided takes effect at once."""
 
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import NOW, a_gang, a_node, a_priority_class, a_queue, flat, policy
 
@@ -18,8 +19,9 @@ MINUTE = instant.MINUTE
 def ahead(*objects, run=10 * MINUTE, chosen=PLAIN, now=NOW, **settings):
     """The engine over these objects; every gang runs for `run`, or for what a table says of it."""
     intake = Intake(Cluster())
-    for thing in flat([a_queue(), *objects]):
-        intake.apply(changes.Upserted(object=thing))
+    for number, thing in enumerate(flat([a_queue(), *objects])):  # with a version each, as a server's objects have
+        metadata = msgspec.structs.replace(thing.metadata, resource_version=str(number + 1))
+        intake.apply(changes.Upserted(object=msgspec.structs.replace(thing, metadata=metadata)))
     run_time = (lambda gang: run.get(gang.partition("/")[2])) if isinstance(run, dict) else lambda _: run
     return Forward(intake, chosen, now=now, run_time=run_time, **settings)
 
