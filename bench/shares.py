@@ -1,6 +1,8 @@
 """How near the use of a cluster comes to the weights of its queues, in simulated weeks: the table of docs/guides/fair-share.md.
 
-    python -m bench.shares [--queues 2,5,10,20,50] [--days 14] [--seed 1]
+    python -m bench.shares [--queues 2,5,10,20,50] [--days 14] [--seed 1] [--policies fairshare]
+
+`--days 3,7,14` are three looks at the same two weeks.
 
 Work comes in bursts, hours apart, each of up to a day's work of its queue; on average every queue asks for somewhat more than its
 weight gives it. Gangs have 1 to 4 slots and run for 1 to 6 hours.
@@ -87,7 +89,7 @@ def deviations(outcome: Outcome, weights: Mapping[str, int], *, days: int) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.shares")
     parser.add_argument("--queues", default="2,5,10,20,50")
-    parser.add_argument("--days", type=int, default=14)
+    parser.add_argument("--days", default="14")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--policies", default=",".join(POLICIES))
     given = parser.parse_args()
@@ -96,20 +98,22 @@ def main() -> None:
     )
     for number in map(int, given.queues.split(",")):
         for name in given.policies.split(","):
-            sys.stdout.write(_row(number, given.days, name, given.seed))
+            days = [int(each) for each in given.days.split(",")]
+            cluster = f"{max(8 * number // QUEUES_ON_8_NODES, 4)}x8"
+            weights, work = workload(number, days=max(days), cluster=cluster, seed=given.seed)
+            until_s = max(days) * 24 * HOUR
+            outcome = simulate(work, nodes(cluster), queues=weights, policy=POLICIES[name], until_s=until_s)
+            sys.stdout.writelines(_row(outcome, weights, each, name) for each in days)
             sys.stdout.flush()
 
 
-def _row(queues: int, days: int, policy: str, seed: int) -> str:
-    cluster = f"{max(8 * queues // QUEUES_ON_8_NODES, 4)}x8"
-    weights, work = workload(queues, days=days, cluster=cluster, seed=seed)
-    until_s = days * 24 * HOUR
-    outcome = simulate(work, nodes(cluster), queues=weights, policy=POLICIES[policy], until_s=until_s)
+def _row(outcome: Outcome, weights: Mapping[str, int], days: int, policy: str) -> str:
+    """The run as it stood after so many days."""
     off = [abs(each) for each in deviations(outcome, weights, days=days).values()]
-    held = sum(float(each.sum()) for each in outcome.usage("queue", step_s=HOUR, until_s=until_s).values())
+    held = sum(float(each.sum()) for each in outcome.usage("queue", step_s=HOUR, until_s=days * 24 * HOUR).values())
     least = outcome.slots * days * 24 * min(weights.values()) / sum(weights.values())
     return (
-        f"| {queues} | {outcome.slots} | {days} | {policy} | {max(off):.1%} | {sum(off) / len(off):.1%} "
+        f"| {len(weights)} | {outcome.slots} | {days} | {policy} | {max(off):.1%} | {sum(off) / len(off):.1%} "
         f"| {max(SIZES) * max(HOURS) / least:.1%} | {held / (outcome.slots * days * 24):.0%} |\n"
     )
 

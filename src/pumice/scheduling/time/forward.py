@@ -279,6 +279,8 @@ class Forward:
             self.intake.apply(Upserted(object=_ungated(task.pod)))
             self._wake = self.now
         self._tell_phases(decisions)
+        for gang in started:  # a live cluster's next cycle, a second later, would say so; here it may be hours away
+            self._set_phase(gang, PodGroupPhase.RUNNING.value)
         return started
 
     def _tell_phases(self, decisions: Decisions) -> None:

@@ -44,6 +44,15 @@ def test_the_next_gang_starts_when_the_one_before_it_ends():
     assert forward.now == NOW + 60 * MINUTE
 
 
+def test_what_has_started_is_not_counted_again_as_what_is_still_to_start():
+    """overcommit has room for 4.8 cores here: with b, which runs, counted twice, c would not be admitted when a ends."""
+    chosen = policy("enqueue, allocate", "priority gang", "overcommit predicates")
+    group = {"phase": "Pending", "minimum": {"cpu": "2"}}
+    gangs = [a_gang(name, 2, created=number, group=group) for number, name in enumerate("abc")]
+    forward = ahead(a_node(cpu="4"), *gangs, chosen=chosen, run={"a": 5 * MINUTE, "b": 60 * MINUTE, "c": MINUTE})
+    assert told(forward, 30) == [(0, "", "", "a b"), (5, "a", "", "c"), (6, "c", "", "")]
+
+
 def reports(chosen):
     """One gang ends after ten minutes; another one comes after thirty, a third after forty."""
     forward = ahead(a_node(cpu="2"), a_gang("a", 2), chosen=chosen)
@@ -62,7 +71,7 @@ def test_where_nobody_waits_and_no_plugin_has_a_past_the_next_cycle_sees_what_ha
     steps = reports(PLAIN)
     assert steps[10] == {}, "no cycle was planned"
     assert steps[30]["default/a"].succeeded == 2
-    assert list(steps[35]) == ["default/b", "default/c"]
+    assert list(steps[35]) == ["default/c"], "b has run since 30, and has nothing new"
 
 
 def test_who_came_later_and_waits_gets_the_room_of_the_first_that_ends_though_more_are_to_come():
