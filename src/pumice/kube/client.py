@@ -321,7 +321,9 @@ class Client:
                 if request.guard is not None:
                     request.guard()
                 response = await self._transport.call(request)
-                self._pass_on_warnings(response.headers.get("warning", ""))
+                if self._warn is not None:
+                    for text in _warnings(response.headers):
+                        self._warn(text)
                 if response.status < 400:
                     return response
                 error: errors.KubeError = errors.from_answer(request, response.status, response.headers, response.body)
@@ -346,11 +348,6 @@ class Client:
         response = await self.call(Request(method, where, query or {}, headers, requests.encode(body, where)))
         return Reply(response.body)
 
-    def _pass_on_warnings(self, header: str) -> None:
-        if self._warn is not None:
-            for text in _WARNING.findall(header):
-                self._warn(text.replace('\\"', '"'))
-
     def _delay(self, request: Request, error: errors.KubeError, failures: int) -> float | None:
         """Seconds after which the call may safely be repeated; None if never."""
         if failures >= RETRIES_MAX:
@@ -372,3 +369,7 @@ class Client:
 async def _once(body: bytes) -> AsyncIterator[bytes]:
     if body:
         yield body
+
+
+def _warnings(headers: Mapping[str, str]) -> list[str]:
+    return [text.replace('\\"', '"') for text in _WARNING.findall(headers.get("warning", ""))]
