@@ -413,7 +413,7 @@ JOBS_CREATED = [
     creating("pods bound by hand", {f"{POD}.nodeName": "n1"}, warns="the pods skip the scheduler"),
     creating("pods of another scheduler", {f"{POD}.schedulerName": "default-scheduler"}, warns="do not join the gang"),
     creating("pods of the same scheduler", {f"{POD}.schedulerName": "volcano"}),
-    creating("cards alone", {f"{MAIN}.resources": {"limits": {GPU: 1}}}, warns="without limits or requests of cpu and memory"),
+    creating("cards alone", {f"{MAIN}.resources": {"limits": {GPU: 1}}}, warns="without a limit or request of memory"),
     creating("cards with cpu and memory", {f"{MAIN}.resources": GPUS}),
     creating("cards requested without limits", {f"{MAIN}.resources": {"requests": {GPU: 1}}}, f"{MAIN}.resources.limits",
              "limit must be set"),

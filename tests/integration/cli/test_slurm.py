@@ -17,6 +17,7 @@ SCRIPT = """\
 #SBATCH --cpus-per-task=1
 #SBATCH --time=2:00:00
 #SBATCH --partition=default
+#SBATCH --mem=64G
 #SBATCH --mail-type=END
 srun python train.py
 """
@@ -66,7 +67,7 @@ def test_a_script_is_submitted_runs_and_is_listed(pumice, train):
 def test_what_is_left_out_and_what_was_made_is_said(pumice, script):
     result = pumice("sbatch", script, "--epochs", "3")
     assert result.out.startswith("Submitted batch job train-")
-    assert "line 9: --mail-type means nothing here" in result.err
+    assert "line 10: --mail-type means nothing here" in result.err
 
 
 def test_flags_win_over_the_script_and_the_job_can_be_looked_at_first(pumice, script):
@@ -99,7 +100,7 @@ def test_jobs_are_cancelled_by_name_and_by_state(pumice, train):
 def test_without_a_file_the_script_is_read_from_stdin(pumice, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(SCRIPT.encode())))
     made = pumice("sbatch", "--nodes", "1")
-    assert (made.code, made.err) == (0, "sbatch: stdin, line 9: --mail-type means nothing here, and is left out\n")
+    assert (made.code, made.err) == (0, "sbatch: stdin, line 10: --mail-type means nothing here, and is left out\n")
     assert made.out.startswith("Submitted batch job train-")
 
 
