@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.properties.test_victim_columns import POLICIES, crowd
+from tests.properties.worlds import places_for
 from tests.unit.scheduling.clusters import (
     NOW,
     a_cluster,
@@ -83,12 +84,8 @@ def line(chance):
     nodes = {f"n{number}": chance.randint(2, 8) for number in range(chance.randint(2, 10))}
     things += [a_node(name, cpu=str(room), pods=20) for name, room in nodes.items()]
     for number in range(chance.randint(2, 12)):
-        cpu, places = chance.choice((1, 1, 2)), []
-        for _ in range(chance.randint(1, 4)):
-            open_to = [name for name, room in nodes.items() if room >= cpu]
-            if open_to:
-                places.append(chance.choice(open_to))
-                nodes[places[-1]] -= cpu
+        cpu = chance.choice((1, 1, 2))
+        places = places_for(chance, nodes, chance.randint(1, 4), cpu)
         group = {"queue": f"q{chance.randint(0, 1)}", "priority_class": f"p{chance.randint(0, 1)}", "phase": "Running"}
         if places:
             least = chance.randint(1, len(places))

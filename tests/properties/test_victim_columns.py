@@ -9,7 +9,7 @@ import random
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tests.properties.worlds import worlds
+from tests.properties.worlds import places_for, worlds
 from tests.unit.scheduling.clusters import (
     NOW,
     a_cluster,
@@ -100,12 +100,8 @@ def crowd(chance):
     }
     things.append(an_object("policy/v1", "PodDisruptionBudget", budget))
     for number in range(chance.randint(2, 12)):
-        cpu, places = chance.choice((1, 1, 2)), []
-        for _ in range(chance.randint(1, 5)):
-            open_to = [name for name, room in nodes.items() if room >= cpu]
-            if open_to:
-                places.append(chance.choice(open_to))
-                nodes[places[-1]] -= cpu
+        cpu = chance.choice((1, 1, 2))
+        places = places_for(chance, nodes, chance.randint(1, 5), cpu)
         if places:
             group = {
                 "queue": f"q{chance.randint(0, 2)}",

@@ -172,3 +172,14 @@ def worlds(**settings):
     return st.builds(
         World, st.integers(0, 2**32), **sizes, **{name: st.just(value) for name, value in settings.items()}
     )
+
+
+def places_for(chance, nodes, members, cpu):
+    """Nodes for up to so many members of `cpu` each, where there is room, which is taken from `nodes` (name -> room)."""
+    places = []
+    for _ in range(members):
+        open_to = [name for name, room in nodes.items() if room >= cpu]
+        if open_to:
+            places.append(chance.choice(open_to))
+            nodes[places[-1]] -= cpu
+    return places

@@ -15,7 +15,7 @@ import numpy as np
 
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import SCHEDULER_NAMES, PodGroupPhase
+from pumice.api.scheduling import SCHEDULER_NAMES, PodGroup, PodGroupPhase
 from pumice.cluster import gangs
 from pumice.cluster.columns import Axis, NodeTable
 from pumice.cluster.fingerprints import fingerprint
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pumice.api.changes import Claim
     from pumice.api.core import Node
     from pumice.api.native import NativePodGroup
-    from pumice.api.scheduling import PodGroup
     from pumice.cluster.columns import Column
     from pumice.cluster.gangs import Gang, Orphans
     from pumice.cluster.queues import QueueInfo
@@ -175,6 +174,11 @@ class Cluster:
             self.carried,
             lineage,
         )
+
+    def group_of(self, gang: str) -> PodGroup | None:
+        """The gang's PodGroup; None where it has none, or one of scheduling.k8s.io."""
+        slot = self.gangs.get(gang)
+        return slot.group if slot is not None and isinstance(slot.group, PodGroup) else None
 
     def copy(self) -> Cluster:
         """A cluster that begins as this one is, and goes its own way; what is frozen is shared."""

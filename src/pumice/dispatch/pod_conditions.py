@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pumice import instant
 from pumice.api import changes
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
 
@@ -66,12 +65,12 @@ class PodConditions:
         have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
         same = have is not None and (have.status, have.reason) == ("False", verdict.reason)
         if same and have is not None and have.message != verdict.message:
-            same = former is None and report is not None and self._topics.is_said(report, self._group(report.gang))
+            same = (
+                former is None
+                and report is not None
+                and self._topics.is_said(report, self._cluster.group_of(report.gang))
+            )
         return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
-
-    def _group(self, gang: str) -> PodGroup | None:
-        slot = self._cluster.gangs.get(gang)
-        return slot.group if slot is not None and isinstance(slot.group, PodGroup) else None
 
     async def write(self, verdict: PodVerdict) -> None:
         task = verdict.task

@@ -80,9 +80,8 @@ class Statuses:
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
         self._topics = Topics()
         self._arrivals = forming.Arrivals()
-        self._settled: dict[
-            str, tuple[GangReport, PodGroup]
-        ] = {}  # gangs that run, whose group says what the report says
+        # Gangs that run, whose group says what the report says.
+        self._settled: dict[str, tuple[GangReport, PodGroup]] = {}
         self._pods = PodConditions(client, cluster, learn, self._topics, runtime)
 
     @property
@@ -131,14 +130,13 @@ class Statuses:
 
     def _is_settled(self, report: GangReport) -> bool:
         """Whether this very report was compared with the group as it stands: of gangs that run most are as they were."""
-        known, group = self._settled.get(report.gang), self._group(report.gang)
+        known, group = self._settled.get(report.gang), self._cluster.group_of(report.gang)
         return known is not None and known[0] is report and known[1] is group
 
     def _group_patch(self, report: GangReport) -> dict[str, Any] | None:
         """The merge patch that makes the PodGroup say what the report says; None where it does already."""
-        slot = self._cluster.gangs.get(report.gang)
-        group = slot.group if slot is not None else None
-        if slot is None or not isinstance(group, PodGroup):
+        group = self._cluster.group_of(report.gang)
+        if group is None:
             return None
         if report.uid != group.metadata.uid:
             self.unwritten = True  # what was true of the group before it would admit this one unasked
@@ -174,10 +172,6 @@ class Statuses:
             **({"status": patch} if patch else {}),
         }
 
-    def _group(self, gang: str) -> PodGroup | None:
-        slot = self._cluster.gangs.get(gang)
-        return slot.group if slot is not None and isinstance(slot.group, PodGroup) else None
-
     def _are_at_rest(self, gang: str, numbers: tuple[object, ...]) -> bool:
         """Whether numbers have stayed the same for a while, or have been out of date for too long; else they are asked for again."""
         now = self._clock.monotonic()
@@ -197,7 +191,7 @@ class Statuses:
         )
 
     def _is_forming(self, report: GangReport) -> bool:
-        group = self._group(report.gang)
+        group = self._cluster.group_of(report.gang)
         if group is None:
             return False
         were_missing = any(reason.code in _MISSING for reason in report.reasons)
@@ -279,15 +273,14 @@ class Statuses:
             self._window.release()
 
     def _learn_group(self, report: GangReport, written: PodGroup) -> None:
-        known = self._group(report.gang)
-        if (
-            known is not None and known.metadata.uid == written.metadata.uid
-        ):  # else its end was heard of before the answer
+        known = self._cluster.group_of(report.gang)
+        # Else the group's end was heard of before the answer to our write.
+        if known is not None and known.metadata.uid == written.metadata.uid:
             self._learn(changes.Upserted(object=written))
 
     def _news_of_deadlock(self, report: GangReport) -> tuple[PodGroup, Literal["Warning"], str, str] | None:
         """The event for a gang that is in a deadlock, or gave its admission back, where its group does not say so yet."""
-        kind, group = PodGroupConditionType.DEADLOCKED.value, self._group(report.gang)
+        kind, group = PodGroupConditionType.DEADLOCKED.value, self._cluster.group_of(report.gang)
         told = next((each for each in report.conditions if each.type == kind and each.why is not None), None)
         if told is None or group is None:
             return None

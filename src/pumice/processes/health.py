@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 BEAT_S = 1.0
 STALLED_S = 60.0  # a loop that has not come round for so long is not alive
-LIMITS = Limits(
-    connections=64, line_bytes=2**16
-)  # probes and scrapers come one by one; a question may name a whole policy
+# Probes and scrapers come one by one; the address of a question may hold a whole policy.
+LIMITS = Limits(connections=64, line_bytes=2**16)
 REQUEST_BYTES_MAX = 4096  # nothing here takes a body
 
 
