@@ -6,6 +6,8 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from pumice import instant
 from pumice.api import names, run_time
 from pumice.api.batch import TopologyMode
@@ -15,6 +17,7 @@ from pumice.cluster import amounts
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import FINISHED, OCCUPYING, Status, Task, go_bool, preemptable
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -45,8 +48,7 @@ class Closeness:
     tier_name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SubGang:
+class SubGang(Value, eq=False):
     """Members that a subGroupPolicy keeps together; a gang without policies is its own and only sub gang."""
 
     key: str
@@ -62,8 +64,7 @@ class SubGang:
         return max([0, *(task.priority for task in self.tasks)])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GangSpec:
+class GangSpec(Value):
     """What the group object says, without its members."""
 
     key: str
@@ -107,8 +108,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is found out once is kept
-class Gang:
+class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is kept
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
     spec: GangSpec
@@ -306,7 +306,7 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
         found.setdefault("running_estimate", limit)
     if all(getattr(spec, field) == length for field, length in found.items()):
         return spec
-    return dataclasses.replace(spec, **found)  # type: ignore[arg-type]
+    return msgspec.structs.replace(spec, **found)
 
 
 @functools.lru_cache(1024)
