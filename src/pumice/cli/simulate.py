@@ -30,7 +30,7 @@ from pumice.sim.gpu_traces import is_gpu_trace, read_csv
 from pumice.sim.past import RUN_S, cluster_of_dump, work_of_dump, work_of_record
 from pumice.sim.policies import NAMED, Named
 from pumice.sim.report import page
-from pumice.sim.simulation import SLOT, START, Simulation, more_nodes, nodes
+from pumice.sim.simulation import SLOT, START, Simulation, more_nodes, nodes, rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -320,7 +320,7 @@ def _outcome(name: str, policy: Named, work: Sequence[Submission], place: _Place
         extra_plugins=plugins_from_outside(),
     )
     began = time.monotonic()
-    with progress.show(f"{name}: {len(work)} jobs") as tell:
+    with progress.show(f"{name}: {len(work)} jobs") as tell, rare_collections():
         try:
             for step in simulation.steps():
                 ended = simulation.ended
