@@ -74,12 +74,12 @@ async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
     if target.master:
         connection = dataclasses.replace(connection, server=target.master)
     async with DirectTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance, warn=functools.cache(_warn))  # each text once
+        client = Client(transport, clock=clock, chance=chance, warn=functools.cache(warn))  # each text once
         namespace = target.namespace or connection.namespace
         yield ClusterAccess(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     from pumice.cli.cells import without_control_characters
 
     click.echo(f"Warning: {without_control_characters(text)}", err=True)

@@ -21,6 +21,7 @@ from pumice.cli import progress
 from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file, read_objects
 from pumice.cli.printing import align
+from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.policies import parse_policy
@@ -215,7 +216,7 @@ def _trials(chosen: dict[str, Named], here: _Place, add_nodes: int | None) -> di
         found[name] = (policy, here)
         if add_nodes is not None:
             larger = here._replace(machines=more_nodes(here.machines, add_nodes))
-            found[f"{name} +{add_nodes} nodes"] = (policy, larger)
+            found[f"{name} +{counted(add_nodes, 'node')}"] = (policy, larger)
     return found
 
 
