@@ -161,7 +161,9 @@ class Line:
         if fault in _NO_ANSWER:
             await self._give_up(fault, request)
         after_s = self._chance.uniform(*((0.1, SLOW_S_MAX) if fault == "slow" else LATENCY_S))
-        response = await self._network.server.serve(request, self._caller, after_s)
+        return await self._received(request, await self._network.server.serve(request, self._caller, after_s))
+
+    async def _received(self, request: Request, response: Response) -> Response:
         if self.is_cut:
             await asyncio.sleep(GIVE_UP_S_MAX)
             raise Unreachable("the connection broke before the answer came")

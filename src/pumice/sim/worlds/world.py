@@ -380,7 +380,7 @@ class World:
             for text in ending.lost_memory(leader, self.server.journal.bodies, replicas.memory_place()):
                 self.witness.complain(text)
 
-        for text in records.gaps(self._record, self.witness.jobs, ending.OVER) if self._record is not None else ():
+        for text in records.gaps(self._record, self.witness.jobs, crons.OVER) if self._record is not None else ():
             self.witness.complain(text)
 
     async def _start_again(self) -> None:
