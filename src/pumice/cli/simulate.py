@@ -25,7 +25,7 @@ from pumice.sim import workload
 from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
-from pumice.sim.report import page
+from pumice.sim.report import idle_dollars, page
 from pumice.sim.simulation import Simulation, more_nodes
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _as_data(outcome: Outcome, gpu_price: float | None, *, per_job: bool) -> dic
     figures = outcome.figures
     data: dict[str, Any] = {**figures, "wait_by_size": outcome.wait_by_size()}
     if gpu_price is not None:
-        data["idle_dollars"] = ((figures["idle_gpu_h"] or 0.0) + (figures["blocked_gpu_h"] or 0.0)) * gpu_price
+        data["idle_dollars"] = idle_dollars(figures, gpu_price)
     if outcome.cut_short_s is not None:
         data["cut_short_s"] = outcome.cut_short_s
     if per_job:
