@@ -14,7 +14,7 @@ from tests.bodies.inline import Inline
 from pumice import instant
 from pumice.api import kinds
 from pumice.api.batch import Job
-from pumice.api.scheduling import PodGroup
+from pumice.api.scheduling import PodGroup, Queue
 from pumice.clock import VirtualClock
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -64,7 +64,7 @@ class Counting:
 class Cluster:
     """The scheduler and the controllers, whose writes are counted, and pretend nodes of eight GPUs, whose are not."""
 
-    def __init__(self, server, clock, *, nodes, start):
+    def __init__(self, server, clock, *, nodes, start, stop):
         chance = random.Random(1)
         self.clock = clock
         self.client = Client(LocalTransport(server), clock=clock, chance=chance)
@@ -79,7 +79,7 @@ class Cluster:
         controllers = Controllers(ours, informers, runtime)
         self.agent = PretendAgent(
             self.client, watching, pretend_nodes(nodes, gpus=8), Runtime(clock=clock, chance=chance),
-            behaviour=Behaviour(start=distributions.parse(start)),
+            behaviour=Behaviour(start=distributions.parse(start), stop=distributions.parse(stop)),
         )  # fmt: skip
         self._works = [informers.run, watching.run, scheduler.run, self.agent.run, controllers.run]
         self._tasks = []
@@ -100,27 +100,27 @@ class Cluster:
             if not task.cancelled():
                 task.result()
 
-    async def submit(self, name, size, run, gpus=1):
+    async def submit(self, name, size, run, gpus=1, queue="default", minimum=None):
         container = {"name": "c", "image": "i", "resources": {"limits": {GPU: str(gpus)}}}
         template = {
             "metadata": {"annotations": {"pumice.dev/pretend-run": run}},
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
         tasks = [{"name": "worker", "replicas": size, "template": template}]
-        spec = {"schedulerName": "volcano", "minAvailable": size, "tasks": tasks}
+        spec = {"schedulerName": "volcano", "queue": queue, "minAvailable": minimum or size, "tasks": tasks}
         await self.client.create(Job, {"metadata": {"name": name}, "spec": spec}, namespace="default")
 
     async def phase(self, name):
         return (await self.client.get(Job, name, namespace="default")).json()["status"]["state"]["phase"]
 
 
-def play(story, *, nodes=1, start="0s"):
+def play(story, *, nodes=1, start="0s", stop="0s"):
     """What the story cost."""
     clock = VirtualClock(NOON)
 
     async def main():
         async with Server(Settings(now=clock.now, chance=random.Random(0))) as server:
-            async with Cluster(server, clock, nodes=nodes, start=start) as cluster:
+            async with Cluster(server, clock, nodes=nodes, start=start, stop=stop) as cluster:
                 await story(cluster)
             return dict(cluster.counting.writes)
 
@@ -190,6 +190,27 @@ def test_a_gang_that_has_to_wait_costs_one_write_more_a_pod_and_says_when_it_wai
     assert play(lambda cluster: one_after_the_other(cluster, size, gpus), nodes=3, start="500ms") == {
         "POST pods": size, "POST pods binding": size, **GANG, "PATCH pods status": size, **waiting,
     }  # fmt: skip
+
+
+async def taking_back(cluster):
+    """24 nodes are lent out to Jobs that need one pod each, and a gang of four takes its own back: one node after the other is left."""
+    for name in ("lender", "owner"):
+        named = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        await cluster.client.create(Queue, {**named, "spec": {"weight": 1, "reclaimable": True}})
+    for number in range(6):
+        await cluster.submit(f"lent-{number}", 4, "600s", gpus=8, queue="lender", minimum=1)
+    await cluster.clock.sleep(20)
+    cluster.counting.about = b"taken"
+    cluster.counting.writes.clear()
+    await cluster.submit("taken", 4, "30s", gpus=8, queue="owner")
+    await cluster.clock.sleep(30)
+    assert await cluster.phase("taken") == "Running"
+
+
+def test_a_pod_that_others_leave_for_is_told_once_however_long_they_take():
+    writes = play(taking_back, nodes=24, start="500ms", stop="uniform:500ms,9s")
+    told, victims = 4, 4  # a victim's condition names the gang that it leaves for
+    assert (writes["POST pods binding"], writes["PATCH pods status"]) == (4, told + victims)
 
 
 def test_numbers_that_never_rest_are_written_all_the_same():
