@@ -66,7 +66,7 @@ async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
         from pumice.clock import RealClock
         from pumice.kube import config
         from pumice.kube.client import Client
-        from pumice.kube.one_shot import BriefTransport
+        from pumice.kube.direct import DirectTransport
 
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     connection = config.find(
@@ -74,13 +74,13 @@ async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
     )
     if target.master:
         connection = msgspec.structs.replace(connection, server=target.master)
-    async with BriefTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
-        client = Client(transport, clock=clock, chance=chance, warn=functools.cache(_warn))  # each text once
+    async with DirectTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
+        client = Client(transport, clock=clock, chance=chance, warn=functools.cache(warn))  # each text once
         namespace = target.namespace or connection.namespace
         yield ClusterAccess(client, connection, clock, namespace, target.everywhere, bool(target.namespace))
 
 
-def _warn(text: str) -> None:
+def warn(text: str) -> None:
     from pumice.cli.cells import without_control_characters
 
     click.echo(f"Warning: {without_control_characters(text)}", err=True)

@@ -16,6 +16,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.cluster.gpu_use import reported
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
+from pumice.digits import counted
 from pumice.errors import BadInput, NotFound
 from pumice.processes import policies
 from pumice.processes.entry_points import plugins_from_outside
@@ -186,7 +187,8 @@ def as_data(decisions: Decisions) -> dict[str, Any]:
 
 
 def reason_text(reason: Mapping[str, Any]) -> str:
-    return f"{reason['reason']} ({reason['nodes']} nodes)" if reason["nodes"] else str(reason["reason"])
+    nodes = f" ({counted(reason['nodes'], 'node')})" if reason["nodes"] else ""
+    return f"{reason['reason']}{nodes}"
 
 
 def print_table(answer: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import click
 from pumice.cli import record_access
 from pumice.cli.cluster_command import Target, targets
 from pumice.cli.record_options import price_option, prices_of
+from pumice.digits import counted
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _show(report: Report, bill: Bill, form: str, *, title: str) -> None:
             texts.append(["idle", f"{bill.idle_gpu_hours:.2f}", "", cells.money(bill.idle_dollars), ""])
         click.echo(printing.align(texts), nl=False)
         for _, _, rows_lost in report.gaps:
-            click.echo(f"pumice: the record has a gap: {rows_lost} rows were given up in this time", err=True)
+            click.echo(f"pumice: the record has a gap: {counted(rows_lost, 'row')} given up in this time", err=True)
 
 
 def _numbers(name: str, *values: float | None) -> list[str]:

@@ -21,6 +21,7 @@ import msgspec
 
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
+from pumice.digits import counted
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ class WantedNodes:
 
     def __str__(self) -> str:
         if self.gpus != AUTO:
-            return f"{self.pretend} nodes with {self.gpus} GPUs each"
-        return "this machine with its GPUs" + (f" and {self.pretend} pretend nodes" if self.pretend else "")
+            each = " each" if self.pretend != 1 else ""
+            return f"{counted(self.pretend, 'node')} with {counted(int(self.gpus), 'GPU')}{each}"
+        return "this machine with its GPUs" + (f" and {counted(self.pretend, 'pretend node')}" if self.pretend else "")
 
     def pretend_nodes(self) -> Sequence[NodeFacts]:
         from pumice.local.nodes.pretend import pretend_nodes
@@ -228,8 +230,24 @@ async def _run(
                 await stack.enter_async_context(_serving(cluster, folder, pages))
             click.echo("end it   Ctrl-C, or `pumice down`")
             sys.stdout.flush()
-            await stop.wait()
+            broken = await _until_stopped(stop, cluster)
     click.echo("cluster ended")
+    if broken is not None:
+        raise broken
+
+
+async def _until_stopped(stop: asyncio.Event, cluster: Up) -> PumiceError | None:
+    """Goes on when the journal breaks: what pods run, runs on; only nothing is taken any more, and the terminal says so."""
+    stopped, breaking = asyncio.create_task(stop.wait()), asyncio.create_task(cluster.broken())
+    try:
+        await asyncio.wait({stopped, breaking}, return_when=asyncio.FIRST_COMPLETED)
+        if breaking.done():
+            click.echo(f"pumice: {breaking.result()}", err=True)
+        await stopped
+        return breaking.result() if breaking.done() else None
+    finally:
+        stopped.cancel()
+        breaking.cancel()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -249,7 +267,6 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
     from pumice.dashboard.people import LinkDoor
     from pumice.dashboard.server import Settings
     from pumice.kube import config
-    from pumice.runtime import silent
     from pumice.telemetry import logs
 
     clock = RealClock()
@@ -257,9 +274,7 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
     links = dashboard.Links(folder / "dashboard", opens=pages.opens)
     door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
     settings = Settings(title="on this machine", writes=pages.writes)
-    log = (
-        cast("Log", logs.configure(as_json=False).info) if pages.writes else silent
-    )  # what people do is told in any case
+    log = cast("Log", logs.configure(as_json=False).info)  # what people do and what breaks is told in any case
     async with dashboard.serving(access, door, settings, log=log) as served:
         links.port = served.port
         door.renew()

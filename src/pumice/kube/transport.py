@@ -46,6 +46,8 @@ class Response(Value):
 
 BODY_BYTES_MAX = 3 * 2**20  # kube-apiserver's own limit for a request
 CONNECT_S_MAX = 5.0  # name, connection and TLS: no longer than a leader's margin between its last check and its write
+CONNECTIONS_MAX = 256  # of one transport, to the API server
+KEEP_ALIVE_S = 60.0  # kube-apiserver closes idle connections after 90 s: we are first, so no call meets a closing one
 CALL_S_MAX = 65.0  # kube-apiserver gives up by itself after 60 s
 RESPONSE_BYTES_MAX = 256 * 2**20  # a page of 500 objects; the largest object is 3 MiB
 HEADER_BYTES_MAX = 64 * 2**10  # warnings are headers

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
+    from pumice.errors import PumiceError
     from pumice.kube.informer import News
     from pumice.local.apiserver.serving import Place
     from pumice.local.nodes.process.machine import ProcessSettings
@@ -93,6 +94,13 @@ class Up:
     @property
     def url(self) -> str:
         return self._embedded.url
+
+    async def broken(self) -> PumiceError:
+        """Returns when the journal can take nothing more: why, and what to do."""
+        store = self._embedded.server.backend.store
+        await store.broken.wait()
+        assert store.failure is not None, "it is set first"
+        return store.failure
 
     async def __aenter__(self) -> Self:
         async with self._stack:

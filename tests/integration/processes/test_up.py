@@ -82,6 +82,20 @@ def test_a_disk_that_takes_nothing_more_is_named(environment, tmp_path):
     )
 
 
+def test_a_journal_that_breaks_is_told_on_the_terminal(environment, tmp_path):
+    data = tmp_path / "data"
+    with Started(environment, "--data-dir", str(data), "--no-dashboard") as cluster:
+        (data / "objects.db").unlink()
+        asked = pumice({**environment, "KUBECONFIG": str(data / "kubeconfig")}, "queue", "create", "late")
+        told = cluster.process.stderr.readline()
+        assert told.startswith(f"pumice: journal {data / 'objects.db'}: the file was removed or replaced; nothing more")
+        assert asked.returncode == 1
+        assert "the file was removed or replaced" in asked.stderr
+        cluster.process.send_signal(signal.SIGINT)
+        assert cluster.process.wait(timeout=PATIENCE_S) == 1
+        assert cluster.process.stderr.read() == told
+
+
 def test_two_clusters_do_not_collide_and_down_asks_which(environment):
     with Started(environment) as first, Started(environment) as second:
         asked = pumice(environment, "down")

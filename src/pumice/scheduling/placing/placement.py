@@ -9,13 +9,13 @@ sequence is decided by the lowest score on its node up to it. Equal scores go to
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count_reasons
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,8 +33,7 @@ BATCH_MAX = 256
 LOADS_REMEMBERED_MAX = 64
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Pairs(Value, eq=False):
     """Nodes, each with a number of copies of the shape imagined on it; what scores of load look at."""
 
     room: Room
@@ -58,8 +57,7 @@ class Pairs:
         return viewed + self.copies * self.demand[row] if self.demand[row] else viewed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Places:
+class Places(Value):
     """Nodes for some of the pods that were asked for; pipelined ones wait for room that is being released."""
 
     nodes: Sequence[int]

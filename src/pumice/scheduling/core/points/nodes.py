@@ -14,6 +14,7 @@ from pumice.cluster.amounts import Amounts
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
 from pumice.scheduling.core.points.combination import Registrar, Registrations
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +46,7 @@ class Pull:
 Freed = Mapping[str, Amounts]  # by queue
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Value):
     most: Callable[[QueueInfo, Shape, int], int]
     why: Callable[[QueueInfo, GangState, Shape], Reason]
     later: Callable[[QueueInfo, Shape, int, Freed], int] | None
@@ -122,8 +122,7 @@ class Allowance(Registrations[Grant]):
 # ------------------------------------------------------------------------------------------------- nodes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Value):
     count: Callable[[Shape], Column | None]
     code: Code
     cure: Cure
@@ -154,8 +153,7 @@ class Limits(Registrations[Limit]):
         return copies
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveFilter:
+class LiveFilter(Value):
     test: Callable[[Shape], Sequence[Denial]]
     concerns: Callable[[Shape], bool]
     restless: Callable[[Shape], bool]
@@ -183,8 +181,7 @@ class LiveFilters(Registrations[LiveFilter]):
         return any(hook.call.restless(shape) for hook in self.hooks)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveScore:
+class LiveScore(Value):
     score: Callable[[Shape, Task, Indexes], Scores | None]
     concerns: Callable[[Shape], bool]
 
@@ -208,8 +205,7 @@ class LiveScores(Registrations[LiveScore]):
         return any(hook.call.concerns(shape) for hook in self.hooks)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoadScore:
+class LoadScore(Value):
     score: Callable[[Shape, Pairs], Scores | None]
     looks_beyond: Callable[[], bool]
 
