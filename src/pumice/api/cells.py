@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

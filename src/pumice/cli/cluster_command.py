@@ -16,7 +16,7 @@ from pumice import __version__
 from pumice.cli import invocation
 from pumice.cli.entry import importing
 from pumice.errors import BadInput, PumiceError
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -126,7 +126,22 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     events = await describe.events_of_job(access.client, found)
     now = access.clock.now()
-    return Report(lambda paint: describe.job_text(found, events, now, paint), describe.tidy(found))
+    starts = await _start_of(access, found, now)
+    return Report(lambda paint: describe.job_text(found, events, now, paint, starts=starts), describe.tidy(found))
+
+
+async def _start_of(access: ClusterAccess, job: Json, now: Instant) -> str:
+    """When a Job that waits will start, as the leading scheduler foresees it; empty where nobody does."""
+    from pumice.cli import forecast, waiting
+
+    if waiting.phase_of(job) not in {"Pending", "Restarting"}:
+        return ""
+    meta = job["metadata"]
+    state = await forecast.leaders_state(access, meta["namespace"])
+    key = f"{meta['namespace']}/{meta['name']}-{meta['uid']}"
+    return (
+        next((forecast.start_text(each.forecast, now) for each in state.gangs if each.key == key), "") if state else ""
+    )
 
 
 @job.command()

@@ -11,7 +11,7 @@ import click
 from pumice.cli import colours, fetching
 from pumice.cli.results import Done, Live, Query, Report
 from pumice.errors import BadInput
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,7 +10,7 @@ import msgspec
 
 from pumice.kube.credentials import Anonymous
 from pumice.kube.errors import BadConfig, NoCredentials
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.kube.credentials import Access, Credentials, Source

@@ -22,7 +22,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.errors import BadInput
 from pumice.kube.credentials import Access, bearer, pem_pair
 from pumice.kube.errors import BadConfig, NoCredentials
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

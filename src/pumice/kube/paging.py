@@ -15,7 +15,7 @@ from pumice.api import decoding
 from pumice.api.meta import Object, Struct
 from pumice.errors import BadInput
 from pumice.kube.errors import Malformed
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
-from pumice.value import Value
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping

@@ -306,7 +306,7 @@ def test_single_changes_that_would_start_a_gang_are_named_and_left_out_on_reques
 def test_what_if_says_who_would_start_wait_or_leave_in_a_different_cluster(wedged, pumice):
     more = pumice("what-if", "--add-nodes", "1", "--like", "node-0")
     assert (more.code, more.err) == (0, "")
-    assert more.lines[:2] == ["would start: 2 pods of default/wide", "0 gangs go on waiting"]
+    assert more.lines[:2] == ["would start: 2 pods of default/wide", "0 gangs would go on waiting"]
     assert more.lines[-1].startswith("some running gangs have no estimate of their end")
     [wide] = [line.split() for line in more.lines if line.startswith("default/wide")]
     assert wide[-2:] == ["now", "now"]
