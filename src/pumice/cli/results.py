@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import click
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -12,6 +14,10 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.cli.colours import Paint
     from pumice.instant import Instant
+
+output_option = click.option(  # of commands that ask no cluster
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+)
 
 
 def everything(_: Json) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import random
 import time
 from pathlib import Path
@@ -20,7 +19,8 @@ from pumice.api.scheduling import Queue, QueueStatus
 from pumice.cli import progress
 from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file, read_objects
-from pumice.cli.printing import align
+from pumice.cli.printing import align, echo_data
+from pumice.cli.results import output_option
 from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
@@ -124,8 +124,8 @@ POLICIES_MAX = 16  # in one call
     metavar="DOLLARS",
     help="Of a GPU hour: the report tells what idle ones cost.",
 )
-@click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@click.option("--per-job", is_flag=True, help="With -o json or yaml: also when each job started and ended.")
+@output_option
 def simulate(
     file: str,
     cluster: str,
@@ -164,11 +164,11 @@ def simulate(
             outcomes[name], is_cut_short = _outcome(name, policy, work, place)
     if report is not None:
         _write(report, page(outcomes, workload=Path(file).name, cluster=cluster, gpu_price=gpu_price))
-    if output == "json":
-        answer = {name: _as_data(outcome, per_job=per_job) for name, outcome in outcomes.items()}
-        click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
-    else:
+    if output == "table":
         click.echo(_table(outcomes))
+    else:
+        answer = {name: _as_data(outcome, per_job=per_job) for name, outcome in outcomes.items()}
+        echo_data({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, output)
     if is_cut_short:
         raise click.Abort  # what was found until then has been printed
 
