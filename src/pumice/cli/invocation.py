@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.errors import BadInput
 
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
     import click
 
 
-@dataclasses.dataclass(slots=True)
-class Invocation:
+class Invocation(msgspec.Struct):
     """Filled in while the words of the command line are read."""
 
     verbose: bool = False  # errors name the request that failed

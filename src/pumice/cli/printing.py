@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from pumice.cli import colours, fetching
 from pumice.cli.results import Done, Live, Query, Report
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,8 +27,7 @@ _NARROWEST = 6  # as kubectl's tables have it
 _FORMS = ("table", "wide", "json", "yaml", "name", "jsonpath")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class Form(Value):
     """How an answer is wanted."""
 
     name: str = "table"

@@ -313,8 +313,8 @@ def _copy_kubeconfig(source: Path, target: Path) -> None:
             if key in part:
                 part[f"{key}-data"] = base64.b64encode((source.parent / part.pop(key)).read_bytes()).decode()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(yamltext.dump(document))
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(document)))
 
 
 @click.command()

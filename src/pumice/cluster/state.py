@@ -11,6 +11,7 @@ import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from pumice.api.policy import PodDisruptionBudget
@@ -22,6 +23,7 @@ from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.residents import Residents
 from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -71,8 +73,7 @@ class Lineage(NamedTuple):
     changed: frozenset[str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(Value, eq=False):
     """Everything a scheduling cycle may read, at one moment."""
 
     revision: int
@@ -87,10 +88,10 @@ class Snapshot:
     orphans: Mapping[str, Orphans]  # by the key of the group that they name and that does not exist
     rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
     shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
-    seen_at: Mapping[str, Instant] = dataclasses.field(
+    seen_at: Mapping[str, Instant] = msgspec.field(
         default_factory=dict
     )  # attempts stamped in the future: when they were first seen
-    carried: dict[Hashable, Any] = dataclasses.field(
+    carried: dict[Hashable, Any] = msgspec.field(
         default_factory=dict
     )  # what was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there
     lineage: Lineage | None = None  # says nothing of other gangs than its own: a copy of a snapshot may have some
@@ -216,7 +217,7 @@ class Cluster:
             for name in self.changed_residents & table.index.keys():
                 tasks[table.index[name]] = _freeze_tasks(self.nodes[name])
             used, releasing = self._columns(self.used), self._columns(self.releasing)
-            table = dataclasses.replace(table, tasks=tasks, used=used, releasing=releasing)
+            table = msgspec.structs.replace(table, tasks=tasks, used=used, releasing=releasing)
         self.changed_residents.clear()
         self.nodes_changed = False
         self._frozen_nodes = table
@@ -278,7 +279,7 @@ class Cluster:
         if is_native(key):
             return gangs.spec_of_native(group, key=key, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
         spec = gangs.spec_of_pod_group(group, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
-        return dataclasses.replace(spec, phase=PodGroupPhase.INQUEUE.value) if slot.is_admitted else spec
+        return msgspec.structs.replace(spec, phase=PodGroupPhase.INQUEUE.value) if slot.is_admitted else spec
 
     def _class_priority(self, name: str, written: int | None) -> int:
         """The named class's value, else what the pod carries, else the global default's, else zero."""

@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import NOW, a_gang, a_node, a_queue, flat
 
@@ -275,7 +276,7 @@ def test_other_decisions_than_were_recorded_fail_loudly_and_say_in_what(flight, 
     plan = cycle.plan
 
     def otherwise(*arguments, **named):
-        return dataclasses.replace(plan(*arguments, **named), commits=())
+        return msgspec.structs.replace(plan(*arguments, **named), commits=())
 
     monkeypatch.setattr(cycle, "plan", otherwise)
     error = replayed(capsys, path, code=ExitCode.FAILED)

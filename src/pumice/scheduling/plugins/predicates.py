@@ -114,15 +114,15 @@ class Predicates(Plugin):
             reads |= Reads.PORTS
             ports = session.shared(HostPorts)
             on.limit(ports.free, code=Code.HOST_PORTS, cure=Cure.EVICTION)
-        if args.pod_affinity:
+        if args.pod_affinity and session.snapshot.with_terms:
             self._open_pod_affinity(session)
-        if args.spread:
+        if args.spread and session.snapshot.with_terms:
             reads |= Reads.NODE_AFFINITY
             spread = session.shared(PodSpread)
             on.live_filter(
                 lambda shape: spread.denials(NAME, shape), concerns=spread.concerns, restless=spread.restless
             )
-        if args.volume_limits or args.volume_zone or args.volume_binding:
+        if session.snapshot.with_mounts and (args.volume_limits or args.volume_zone or args.volume_binding):
             self._open_volumes(session)
         if args.claims:
             self._open_claims(session)
