@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 import time
 from pathlib import Path
@@ -15,7 +14,8 @@ from pumice import instant
 from pumice.cli import progress
 from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file
-from pumice.cli.printing import align
+from pumice.cli.printing import align, echo_data
+from pumice.cli.results import output_option
 from pumice.cli.simulation_input import Asked, read
 from pumice.digits import counted
 from pumice.errors import BadInput
@@ -123,8 +123,8 @@ BAR_CHARS = 24
     metavar="DOLLARS",
     help="Of a GPU hour: what idle ones cost is told in the report, and with -o json.",
 )
-@click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@click.option("--per-job", is_flag=True, help="With -o json or yaml: also when each job started and ended.")
+@output_option
 def simulate(
     file: str,
     cluster: str,
@@ -165,11 +165,11 @@ def simulate(
         Path(report).write_text(
             page(outcomes, workload=Path(file).name, cluster=Path(cluster).name, gpu_price=gpu_price), encoding="utf-8"
         )
-    if output == "json":
-        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
-        click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
-    else:
+    if output == "table":
         click.echo(_table(outcomes))
+    else:
+        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
+        echo_data({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, output)
     if outcomes[name].cut_short_s is not None:
         _say_cut_short(name, outcomes[name], [each for each in trials if each not in outcomes])
         raise click.Abort  # what was found until then has been printed
