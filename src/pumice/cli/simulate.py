@@ -26,7 +26,7 @@ from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
 from pumice.sim.report import idle_dollars, page
-from pumice.sim.simulation import Simulation, more_nodes
+from pumice.sim.simulation import Simulation, more_nodes, rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -156,7 +156,7 @@ def simulate(
     outcomes: dict[str, Outcome] = {}
     for name, (policy, place) in trials.items():
         simulation = _simulation(name, policy, work, place, give_back_s=give_back_s or None, seed=seed)
-        with progress.show("") as tell:
+        with progress.show("") as tell, rare_collections():
             _run(simulation, f"{name} ({len(outcomes) + 1} of {len(trials)})" if len(trials) > 1 else name, tell)
         outcomes[name] = simulation.outcome
         if simulation.outcome.cut_short_s is not None:
