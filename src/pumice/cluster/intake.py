@@ -287,7 +287,7 @@ class Intake:
         cluster = self.cluster
         former = cluster.unlist(uid)
         if former is not None:
-            self._uncharge(former)
+            _charge(cluster, former, -1)
             if former.gang:
                 slot = cluster.gangs[former.gang]
                 slot.tasks.pop(uid, None)
@@ -309,9 +309,6 @@ class Intake:
             self.cluster.gangs.pop(key, None)
 
     # ------------------------------------------------------------------------------------------------- nodes
-
-    def _uncharge(self, task: Task) -> None:
-        _charge(self.cluster, task, -1)
 
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name
