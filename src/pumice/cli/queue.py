@@ -8,10 +8,11 @@ import click
 
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import Queue
-from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument, warn
 from pumice.cli.results import Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
-from pumice.errors import BadInput, Refused
+from pumice.digits import counted
+from pumice.errors import BadInput, PumiceError, Refused
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -207,8 +208,26 @@ async def operate(access: ClusterAccess, name: str, action: str, weight: int | N
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n", kind=KIND, several=True)
 async def delete(access: ClusterAccess, name: str) -> Done:
-    """Delete a queue; the server refuses while it is open or in use."""
+    """Delete a queue; the server refuses while pods run in it or other queues are below it."""
     from pumice.api.kinds import by_struct
 
     await access.client.delete(Queue, name)
+    if waiting := await _gangs_of(access, name):
+        gangs = f"{counted(waiting, 'gang')} of it still {'waits' if waiting == 1 else 'wait'}"
+        warn(
+            f"queue {name}: {gangs}, and will until there is a queue of that name: create it again, or delete their Jobs"
+        )
     return Done(by_struct(Queue), {"metadata": {"name": name}}, "deleted")
+
+
+async def _gangs_of(access: ClusterAccess, name: str) -> int:
+    """How many gangs name the queue and are not over; 0 also for whoever may not list them."""
+    from pumice.api.kinds import by_struct
+    from pumice.api.scheduling import PodGroup
+
+    try:
+        groups = await access.client.list_json(by_struct(PodGroup))
+    except PumiceError:
+        return 0
+    phases = [(each.get("status") or {}).get("phase") for each in groups if each["spec"].get("queue") == name]
+    return sum(phase != "Completed" for phase in phases)

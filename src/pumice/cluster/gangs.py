@@ -166,6 +166,18 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
         return all(task.request.amounts == self.tasks[0].request.amounts for task in self.tasks)
 
     @once
+    def waits_as_one(self) -> bool:
+        """Whether all members wait, behind no gate, ask for something and rank the same: who refuses one of them refuses all that are alike."""
+        return len(self.tasks) > 0 and all(
+            task.status is Status.PENDING
+            and not task.gates
+            and not task.is_best_effort
+            and task.priority == self.tasks[0].priority
+            and task.pod.spec.preemption_policy == self.tasks[0].pod.spec.preemption_policy
+            for task in self.tasks
+        )
+
+    @once
     def is_steady(self) -> bool:
         """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
         spec, roles = self.spec, self.spec.role_minimums

@@ -169,6 +169,15 @@ def test_a_job_with_a_time_limit_is_described_with_it():
     assert "Time limit:       2h, told 5m before\n" in describe.job_text(job, [], NOW)
 
 
+@pytest.mark.parametrize(("status", "word"), [({}, "Starts:"), ({"version": 1}, "Starts again:")])
+def test_a_job_that_waits_is_described_with_its_start(status, word):
+    job = {"metadata": {"name": "train"}, "status": status}
+    shown = describe.job_text(job, [], NOW, starts="14:32Z (in 25m)")
+    assert [line.split(maxsplit=word.count(" ") + 1)[-1] for line in shown.splitlines() if line.startswith(word)] == [
+        "14:32Z (in 25m)"
+    ]
+
+
 def test_a_job_is_described_with_its_tasks_conditions_and_events():
     job = {
         "metadata": {

@@ -23,6 +23,7 @@ from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import phase_of
 from pumice.controllers.job.progress import in_ranges, progress_of
+from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -194,7 +195,7 @@ def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
         restarts = sum(member.restarts for member in unfinished)
         if task.max_retry >= 0 and unfinished and restarts >= task.max_retry:
             worst = max(unfinished, key=lambda member: member.restarts)
-            why = f"containers of task {task.name} were restarted {restarts} times, most of them in pod {worst.name}"
+            why = f"containers of task {task.name} were restarted {counted(restarts, 'time')}, most of them in pod {worst.name}"
             yield _of(worst, JobEvent.TASK_FAILED, scene.now, why)
 
 

@@ -167,6 +167,8 @@ class Session:
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
+        self._queue_orders: dict[tuple[str, str], float] = {}  # of two queues, after so many moves
+        self._queue_moves = 0
 
     @property
     def steady(self) -> Steady:
@@ -285,8 +287,15 @@ class Session:
         return (left.spec.created, left.key) < (right.spec.created, right.key)
 
     def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
-        order = self.points.queue_order.of(left, right)
-        return order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
+        """Not asked again while no gang moves or is admitted: queues are compared with every turn."""
+        if self._queue_moves != len(self.moved_gangs):
+            self._queue_orders, self._queue_moves = {}, len(self.moved_gangs)
+        order = self._queue_orders.get((left.name, right.name))
+        if order is None:
+            order = self.points.queue_order.of(left, right)
+            order = order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
+            self._queue_orders[left.name, right.name] = order
+        return order
 
     def queue_before(self, left: QueueInfo, right: QueueInfo) -> bool:
         return self.queue_compare(left, right) < 0

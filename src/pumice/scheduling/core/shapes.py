@@ -211,7 +211,7 @@ class ShapeBook:
     def of(self, task: Task) -> Shape:
         shape = self._of_task.get(task.uid)
         if shape is None:
-            shape = self._of_task[task.uid] = self._find(task)
+            shape = self._of_task[task.uid] = self._of_gang.get(task.gang) or self._find(task)
         return shape
 
     def of_all(self, gang: Gang, first: Task) -> Shape | None:

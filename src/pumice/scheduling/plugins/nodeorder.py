@@ -166,6 +166,8 @@ class NodeOrder(Plugin):
         preferred = (
             affinity.node_affinity.preferred if affinity is not None and affinity.node_affinity is not None else ()
         )
+        if not preferred:
+            return None
         total = np.zeros(len(nodes), dtype=np.int64)
         for term in preferred:
             total += term.weight * self.labels.selected(compile_term(term.preference))[nodes]

@@ -109,6 +109,13 @@ class Allowance(Registrations[Grant]):
                 return 0
         return count
 
+    def refusal(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason | None:
+        """Why the gang's queue takes not one such pod; None where it does."""
+        if self.freed is None and not self.is_exceeding:
+            hooks = (hook for hook in self.hooks if hook.call.most(queue, shape, 1) <= 0)
+            return next((hook.call.why(queue, gang, shape) for hook in hooks), None)
+        return None if self.of(queue, shape, 1) > 0 else self.why_none(queue, gang, shape)
+
     def why_none(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         """What the first plugin says that refuses the gang's queue one more such pod."""
         if self.freed is not None:  # nobody reads what speaks against a later moment
@@ -137,12 +144,17 @@ class Limits(Registrations[Limit]):
     ) -> None:
         self._add(Limit(count, code, cure, facts))
 
-    def denials(self, shape: Shape) -> list[Denial]:
+    def denials(self, shape: Shape, *, besides: Cure | None = None) -> list[Denial]:
+        """All but those that have this cure."""
         return [
             Denial(hook.call.code, hook.plugin, column < 1, hook.call.cure, hook.call.facts)
             for hook in self.hooks
-            if (column := hook.call.count(shape)) is not None
+            if hook.call.cure is not besides and (column := hook.call.count(shape)) is not None
         ]
+
+    def refuse(self, shape: Shape, node: int) -> bool:
+        """Whether this one node takes no more of them."""
+        return any((column := hook.call.count(shape)) is not None and column[node] < 1 for hook in self.hooks)
 
     def apply(self, shape: Shape, nodes: Indexes, copies: Column) -> Column:
         """At most so many copies on each of the nodes."""
