@@ -58,7 +58,8 @@ WAIT_S_MAX = 900.0  # for anything at all
 SUBMITTED_AT_ONCE = 32
 REST_S = 3.0  # when nothing was written for so long, all has been
 GPUS = 8  # of a node
-CLUSTER_NODES_QUIET = 2_000  # beyond, nodes renew their leases less often: the server has other work to do
+# Beyond so many, nodes are made ready and have no leases: they would come up for many minutes, and renew leases for ever.
+NODES_WITH_LEASES_MAX = 2_000
 
 
 def a_job(name: str, size: int, *, queue: str = "default", minimum: int | None = None, gpus: int = 1) -> dict[str, Any]:
@@ -289,11 +290,13 @@ MODES: dict[str, Callable[[Bench], Awaitable[dict[str, Any]]]] = {
 
 @contextlib.contextmanager
 def a_plane(mode: str, nodes: int) -> Iterator[tuple[ControlPlane, AuditLog]]:
-    lease_s = 40 if nodes <= CLUSTER_NODES_QUIET else 400
+    is_large = nodes > NODES_WITH_LEASES_MAX
     with tempfile.TemporaryDirectory() as folder:
         log = AuditLog(Path(folder), user="admin", namespace=NAMESPACE)
-        arguments = {"kube-apiserver": log.arguments}
-        machines = pretend_nodes(nodes, gpus=GPUS)
+        untainted = ["--disable-admission-plugins=TaintNodesByCondition"] if is_large else []
+        arguments = {"kube-apiserver": [*log.arguments, *untainted]}
+        machines = pretend_nodes(nodes, gpus=GPUS, ready=is_large)
+        lease_s = 0 if is_large else 40
         made = ControlPlane(nodes=machines, scheduler=mode == "bare", node_lease_s=lease_s, arguments=arguments)
         with made as plane:
             install_kinds(plane)
