@@ -48,7 +48,7 @@ from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
+from pumice.kube.direct import DirectTransport
 from pumice.kube.informer import Informer, News
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def measure_limit(given: argparse.Namespace) -> dict[str, Any]:
 async def a_client(plane: ControlPlane, seen: Seen) -> AsyncIterator[Client]:
     clock, chance = RealClock(), random.Random(1)  # noqa: S311  jitter
     connection = config.find(str(plane.kubeconfig), clock=clock)
-    async with HttpTransport(connection, user_agent="pumice-bench") as transport:
+    async with DirectTransport(connection, user_agent="pumice-bench") as transport:
         client = Client(transport, clock=clock, chance=chance)
         await make_namespace(client)
         informer = Informer(client, Pod, clock=clock, chance=chance, namespace=NAMESPACE)
