@@ -174,6 +174,13 @@ def document(data: Any, form: Form) -> str:
     raise BadInput("-o name: this answer has no name; take table, json or yaml")
 
 
+def echo_data(data: Any, output: str) -> None:
+    """What a command that asks no cluster has found, for programs."""
+    import msgspec
+
+    click.echo(document(msgspec.to_builtins(data), Form(output)))
+
+
 class Table:
     """Rows under heads, with kubectl's gaps; rows that come later keep the widths of those before."""
 

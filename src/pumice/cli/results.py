@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import click
+
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -13,6 +15,10 @@ if TYPE_CHECKING:
     from pumice.api.meta import Json
     from pumice.cli.colours import Paint
     from pumice.instant import Instant
+
+output_option = click.option(  # of commands that ask no cluster
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+)
 
 
 def everything(_: Json) -> bool:

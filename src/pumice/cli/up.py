@@ -22,6 +22,7 @@ import msgspec
 from pumice.cli.entry import importing
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
+from pumice.cli.results import output_option
 from pumice.digits import counted
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
@@ -146,11 +147,13 @@ def up(
     wanted = WantedNodes(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
     with contextlib.ExitStack() as stack:
         folder = (
-            Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
+            Path(data_dir).absolute()
+            if data_dir
+            else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
         )
         kept = data_dir is not None
         port = port or (_former_port(folder) if kept else 0)
-        place = record or f"sqlite:///{folder.absolute() / 'record.db'}"
+        place = record or f"sqlite:///{folder / 'record.db'}"
         found = record_settings(place, kept_options, adopts=True), prices_of(prices)
         stack.enter_context(_naming(folder))
         asyncio.run(
@@ -340,12 +343,14 @@ def down(pid: int | None) -> None:
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@output_option
 def status(output: str) -> None:
     """List the clusters that run on this machine."""
     running = list(_running())
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode({"clusters": running}), indent=4))
+    if output != "table":
+        from pumice.cli.printing import echo_data
+
+        echo_data({"clusters": running}, output)
         return
     if not running:
         click.echo("no embedded cluster runs here; start one with `pumice up`", err=True)
@@ -365,14 +370,18 @@ def _registry() -> Path:
 
 @contextlib.contextmanager
 def _record_running(running: Running) -> Iterator[None]:
-    folder = _registry()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    note = folder / f"{running.pid}.json"
-    note.write_bytes(msgspec.json.encode(running))
+    note = _registry() / f"{running.pid}.json"
+    try:
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_bytes(msgspec.json.encode(running))
+    except OSError as error:  # a home that is read-only, or none: the cluster does not need it
+        why = f"{error.filename or note}: {error.strerror}"
+        click.echo(f"Warning: {why}: `pumice status` and `pumice down` will not find this cluster", err=True)
     try:
         yield
     finally:
-        note.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            note.unlink(missing_ok=True)
 
 
 def _running() -> Iterator[Running]:

@@ -75,7 +75,7 @@ class EmbeddedServer:
             await listener.start()
         except OSError as error:
             await listener.stop()
-            why = error.strerror or str(error)
+            why = os.strerror(error.errno) if error.errno else str(error)  # asyncio writes a sentence around it
             raise Conflict(
                 f"port {place.port} of {place.host}: nothing can listen there ({why}); end what does, or choose another port"
             ) from error

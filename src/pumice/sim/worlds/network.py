@@ -81,7 +81,7 @@ class Network:
 
     def __init__(self, server: ApiServer, rates: Rates, note: Callable[[str], None]) -> None:
         self.server = server
-        self.rates = rates
+        self.rates = CALM if rates == CALM else rates  # asked for by identity, with every call
         self.note = note
         self.done: collections.Counter[str] = collections.Counter()
         self.wires: list[Wire] = []
