@@ -113,9 +113,9 @@ def test_every_suggestion_is_a_command_that_there_is():
                     assert command is not None, each
 
 
-def test_a_job_is_explained_by_two_words_as_by_one(pumice):
+def test_a_job_is_explained_by_two_words_as_by_one_and_by_its_name_alone(pumice):
     assert pumice("job", "run", "train", "-R", "cpu=1").code == 0
-    for words in (("job", "train"), ("job/train",)):
+    for words in (("job", "train"), ("job/train",), ("train",)):
         asked = pumice("explain", *words)
         assert asked.code in {0, 3}  # its group may not be there yet
         assert "expected job/NAME" not in asked.err
