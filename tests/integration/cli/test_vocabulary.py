@@ -221,3 +221,4 @@ def test_a_job_that_is_over_is_not_said_to_start_again(pumice, until, client, ve
     assert (asked.code, asked.out) == (1, "")
     assert "job train is Terminated" in asked.err
     assert "`pumice job delete train`" in asked.err
+    assert "no pod of it will be made or ended any more" in pumice("job", "scale", "train", "-r", "2").err
