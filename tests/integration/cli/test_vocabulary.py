@@ -222,3 +222,11 @@ def test_a_job_that_is_over_is_not_said_to_start_again(pumice, until, client, ve
     assert "job train is Terminated" in asked.err
     assert "`pumice job delete train`" in asked.err
     assert "no pod of it will be made or ended any more" in pumice("job", "scale", "train", "-r", "2").err
+
+
+@pytest.mark.parametrize("group", ["job", "queue", "pod", "jobflow", "bench", "migrate"])
+def test_no_command_of_a_group_is_listed_with_half_a_sentence(group):
+    context = click.Context(main.pumice)
+    shown = main.pumice.get_command(context, group).get_help(context).partition("Commands:")[2]
+    assert shown
+    assert "..." not in shown
