@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     import click
 
 
-class Invocation(msgspec.Struct):
+class Invocation:
     """Filled in while the words of the command line are read."""
 
-    verbose: bool = False  # errors name the request that failed
-    volcano: bool = False  # under the name of vcctl: its tables and sentences
+    def __init__(self, *, volcano: bool = False) -> None:
+        self.verbose = False  # errors name the request that failed
+        self.volcano = volcano  # under the name of vcctl: its tables and sentences
 
 
 def set_verbose(ctx: click.Context, _: click.Parameter, level: str) -> None:

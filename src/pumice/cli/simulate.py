@@ -25,8 +25,8 @@ from pumice.sim import workload
 from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
-from pumice.sim.report import page
-from pumice.sim.simulation import Simulation, more_nodes
+from pumice.sim.report import idle_dollars, page
+from pumice.sim.simulation import Simulation, more_nodes, rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -156,7 +156,7 @@ def simulate(
     outcomes: dict[str, Outcome] = {}
     for name, (policy, place) in trials.items():
         simulation = _simulation(name, policy, work, place, give_back_s=give_back_s or None, seed=seed)
-        with progress.show("") as tell:
+        with progress.show("") as tell, rare_collections():
             _run(simulation, f"{name} ({len(outcomes) + 1} of {len(trials)})" if len(trials) > 1 else name, tell)
         outcomes[name] = simulation.outcome
         if simulation.outcome.cut_short_s is not None:
@@ -270,7 +270,7 @@ def _as_data(outcome: Outcome, gpu_price: float | None, *, per_job: bool) -> dic
     figures = outcome.figures
     data: dict[str, Any] = {**figures, "wait_by_size": outcome.wait_by_size()}
     if gpu_price is not None:
-        data["idle_dollars"] = ((figures["idle_gpu_h"] or 0.0) + (figures["blocked_gpu_h"] or 0.0)) * gpu_price
+        data["idle_dollars"] = idle_dollars(figures, gpu_price)
     if outcome.cut_short_s is not None:
         data["cut_short_s"] = outcome.cut_short_s
     if per_job:

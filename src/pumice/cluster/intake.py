@@ -122,14 +122,12 @@ class Intake:
 
     def _upsert(self, thing: Struct) -> None:
         if isinstance(thing, Pod):
-            known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
-        else:
-            known = freshness.last_seen(self.cluster, thing)
+            self._upsert_pod(thing)
+            return
+        known = freshness.last_seen(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
-            case Pod():
-                self._upsert_pod(thing)
             case Node():
                 self._upsert_node(thing)
             case PodGroup():
@@ -203,10 +201,11 @@ class Intake:
     # ------------------------------------------------------------------------------------------------- pods
 
     def _upsert_pod(self, pod: Pod) -> None:
-        key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
-        if uid in self._gone:
+        key = pod.metadata.key
+        uid, former = pod.metadata.uid or key, self._uid_by_key.get(key)
+        last = self._pods.get(former) if former is not None else None
+        if uid in self._gone or (last is not None and freshness.is_past(pod, last)):
             return
-        former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
         known = self._pods.get(uid)
@@ -288,7 +287,7 @@ class Intake:
         cluster = self.cluster
         former = cluster.unlist(uid)
         if former is not None:
-            self._uncharge(former)
+            _charge(cluster, former, -1)
             if former.gang:
                 slot = cluster.gangs[former.gang]
                 slot.tasks.pop(uid, None)
@@ -310,9 +309,6 @@ class Intake:
             self.cluster.gangs.pop(key, None)
 
     # ------------------------------------------------------------------------------------------------- nodes
-
-    def _uncharge(self, task: Task) -> None:
-        _charge(self.cluster, task, -1)
 
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name

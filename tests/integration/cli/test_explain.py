@@ -166,7 +166,7 @@ def test_a_user_of_one_namespace_sees_what_he_may(why, cluster, client, pumice, 
         where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/default/{plural}"
         client("call", Request("POST", where, {}, {"content-type": "application/json"}, json.dumps(whole).encode()))
     config = cluster.kubeconfig.with_name("as-dev")
-    config.write_text(cluster.kubeconfig.read_text().replace("client-key:", "as: dev\n    client-key:"))
+    config.write_text(cluster.kubeconfig.read_text().replace('"client-key":', '"as": "dev", "client-key":'))
     result = pumice("explain", "job/mine", "--kubeconfig", str(config))
     assert result.code == 0
     asked, listed = result.err.splitlines()

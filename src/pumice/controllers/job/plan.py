@@ -182,7 +182,7 @@ def _plan_phase(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, h
             patch = status_patch(view.job, with_progress(wanted, progress))
             return _plan_of(view.now, [patch] if patch else [])
     made = desired_objects.plan_objects(view, job, roster, wanted, progress)
-    patch = status_patch(view.job, made.status) if made.status is not None else None
+    patch = status_patch(view.job, made.status, view.group) if made.status is not None else None
     again_at = _earliest(weighed.again_at, made.again_at)
     return _plan_of(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
 
