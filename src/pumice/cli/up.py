@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
+from pumice.cli.entry import importing
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.cli.results import output_option
@@ -196,15 +197,16 @@ async def _run(
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
     click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
-    from pumice.cli import progress
-    from pumice.local.apiserver.serving import Place
-    from pumice.local.nodes.process.leftovers import start_time
-    from pumice.local.up import Up
-    from pumice.processes import lifecycle
-    from pumice.processes.controller_settings import ControllerSettings
-    from pumice.processes.policies import PolicyFile
-    from pumice.runtime import silent
-    from pumice.telemetry import logs
+    with importing():
+        from pumice.cli import progress
+        from pumice.local.apiserver.serving import Place
+        from pumice.local.nodes.process.leftovers import start_time
+        from pumice.local.up import Up
+        from pumice.processes import lifecycle
+        from pumice.processes.controller_settings import ControllerSettings
+        from pumice.processes.policies import PolicyFile
+        from pumice.runtime import silent
+        from pumice.telemetry import logs
 
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
@@ -264,13 +266,14 @@ class Pages:
 @contextlib.asynccontextmanager
 async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[None]:
     """The dashboard, for whoever has the one-time link: on the terminal, or in the file `dashboard` beside the kubeconfig."""
-    from pumice.cli import dashboard
-    from pumice.cli.cluster_command import ClusterAccess
-    from pumice.clock import RealClock
-    from pumice.dashboard.people import LinkDoor
-    from pumice.dashboard.server import Settings
-    from pumice.kube import config
-    from pumice.telemetry import logs
+    with importing():
+        from pumice.cli import dashboard
+        from pumice.cli.cluster_command import ClusterAccess
+        from pumice.clock import RealClock
+        from pumice.dashboard.people import LinkDoor
+        from pumice.dashboard.server import Settings
+        from pumice.kube import config
+        from pumice.telemetry import logs
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
