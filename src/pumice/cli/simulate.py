@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 import time
 from pathlib import Path
@@ -15,8 +14,10 @@ from pumice import instant
 from pumice.cli import progress
 from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file
-from pumice.cli.printing import align
+from pumice.cli.printing import align, echo_data
+from pumice.cli.results import output_option
 from pumice.cli.simulation_input import Asked, read
+from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.policies import parse_policy
@@ -25,7 +26,7 @@ from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
 from pumice.sim.report import idle_dollars, page
-from pumice.sim.simulation import Simulation, more_nodes
+from pumice.sim.simulation import Simulation, more_nodes, rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -122,8 +123,8 @@ BAR_CHARS = 24
     metavar="DOLLARS",
     help="Of a GPU hour: what idle ones cost is told in the report, and with -o json.",
 )
-@click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@click.option("--per-job", is_flag=True, help="With -o json or yaml: also when each job started and ended.")
+@output_option
 def simulate(
     file: str,
     cluster: str,
@@ -155,7 +156,7 @@ def simulate(
     outcomes: dict[str, Outcome] = {}
     for name, (policy, place) in trials.items():
         simulation = _simulation(name, policy, work, place, give_back_s=give_back_s or None, seed=seed)
-        with progress.show("") as tell:
+        with progress.show("") as tell, rare_collections():
             _run(simulation, f"{name} ({len(outcomes) + 1} of {len(trials)})" if len(trials) > 1 else name, tell)
         outcomes[name] = simulation.outcome
         if simulation.outcome.cut_short_s is not None:
@@ -164,11 +165,11 @@ def simulate(
         Path(report).write_text(
             page(outcomes, workload=Path(file).name, cluster=Path(cluster).name, gpu_price=gpu_price), encoding="utf-8"
         )
-    if output == "json":
-        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
-        click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
-    else:
+    if output == "table":
         click.echo(_table(outcomes))
+    else:
+        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
+        echo_data({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, output)
     if outcomes[name].cut_short_s is not None:
         _say_cut_short(name, outcomes[name], [each for each in trials if each not in outcomes])
         raise click.Abort  # what was found until then has been printed
@@ -200,7 +201,7 @@ def _trials(chosen: dict[str, Named], here: Place, add_nodes: int | None) -> dic
         found[name] = (policy, here)
         if add_nodes is not None:
             larger = here._replace(machines=more_nodes(here.machines, add_nodes))
-            found[f"{name} +{add_nodes} nodes"] = (policy, larger)
+            found[f"{name} +{counted(add_nodes, 'node')}"] = (policy, larger)
     return found
 
 

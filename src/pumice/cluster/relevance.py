@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from pumice.api import changes
 from pumice.api.core import Node
 from pumice.api.meta import Struct
-from pumice.api.names import GPU_USE
+from pumice.api.names import GPU_USE, VERDICT
 from pumice.api.pods import Pod
 from pumice.api.policy import PodDisruptionBudget
 from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
+from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase, Queue
 from pumice.cluster import gpu_use
 from pumice.cluster.gangs import OUR_NOTES
 from pumice.cluster.queues import queue_of
@@ -74,6 +74,8 @@ def _now(matters: bool) -> Urgency:  # noqa: FBT001  a yes or no becomes a word
 def changes_rules(cluster: Cluster, change: changes.Change) -> bool:
     """Whether nodes, queues, priority classes or disruption budgets may differ after this change in what they allow."""
     match change:
+        case changes.Upserted(object=Pod() | PodGroup()) | changes.Deleted(object=Pod() | PodGroup()):
+            return False  # most of all news
         case changes.Upserted(object=Node() as node):
             slot = cluster.nodes.get(node.metadata.name)
             known = slot.node if slot is not None else None
@@ -137,10 +139,17 @@ def _is_news(cluster: Cluster, thing: Struct) -> bool:
 
 
 def _urgency_of_started(cluster: Cluster, group: PodGroup) -> Urgency:
-    """That a gang has started its pods have told before; its admission alone is no longer counted beside them."""
+    """That a gang has started its pods have told before; its admission alone is no longer counted beside them.
+
+    A word of ours that it waits was on its way for long: it is to be taken back.
+    """
     if _group_is_news(cluster, group, phase=False):
         return Urgency.NOW
-    return Urgency.SOON if _group_is_news(cluster, group) else Urgency.NONE
+    is_outdated = VERDICT in group.metadata.annotations or any(
+        each.type == PodGroupConditionType.UNSCHEDULABLE.value and each.status == "True"
+        for each in group.status.conditions
+    )
+    return Urgency.SOON if is_outdated or _group_is_news(cluster, group) else Urgency.NONE
 
 
 def _urgency_of_pod(cluster: Cluster, pod: Pod) -> Urgency:

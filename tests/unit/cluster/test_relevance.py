@@ -87,6 +87,20 @@ def test_an_admission_that_was_planned_with_already_does_not_matter_when_the_ser
     assert urgency(cluster, changes.Upserted(object=a_group("g", phase=phase)), {}) is expected
 
 
+@pytest.mark.parametrize(
+    "late",
+    [
+        {"metadata__annotations": {names.VERDICT: "{}"}},
+        {"status__conditions": [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}]},
+    ],
+)
+def test_a_word_that_a_gang_waits_which_arrives_when_it_runs_is_soon_taken_back(late):
+    runs = a_group("g", phase="Running")
+    cluster = a_cluster(QUEUE, runs)
+    assert urgency(cluster, changes.Upserted(object=changed(runs, metadata__labels={})), {}) is Urgency.NONE
+    assert urgency(cluster, changes.Upserted(object=changed(runs, **late)), {}) is Urgency.SOON
+
+
 WAITS = a_pod("w", gang="g")
 BOUND = changed(WAITS, spec__nodeName="n1", metadata__annotations={names.GROUP_NAME: "g", names.ATTEMPT: "1-a"})
 

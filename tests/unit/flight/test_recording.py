@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import NOW, a_gang, a_group, a_node, a_queue, flat
 
@@ -289,7 +290,7 @@ def test_other_decisions_than_were_recorded_fail_loudly_and_say_in_what(flight, 
     plan = cycle.plan
 
     def otherwise(*arguments, **named):
-        return dataclasses.replace(plan(*arguments, **named), commits=())
+        return msgspec.structs.replace(plan(*arguments, **named), commits=())
 
     monkeypatch.setattr(cycle, "plan", otherwise)
     error = replayed(capsys, path, code=ExitCode.FAILED)
@@ -359,4 +360,4 @@ def test_a_plugin_that_is_not_installed_is_named(path, capsys):
 
 def test_every_part_of_the_decisions_has_a_digest():
     decisions = cycle.plan(Cluster().snapshot(), POLICY, now=NOW)
-    assert digests.parts(decisions, slots_of({})).keys() == {field.name for field in dataclasses.fields(decisions)}
+    assert digests.parts(decisions, slots_of({})).keys() == set(decisions.__struct_fields__)

@@ -42,6 +42,7 @@ class Screen:
     keys: tuple[Hashable, ...]  # of the plugins' votes
     open: Mask
     freeing: Mask  # where somebody could go at all
+    frees_any: bool | None = None  # whether anywhere
     seen: int = 0  # how much of the journal of stale nodes is accounted for
     unseen: list[int] = dataclasses.field(default_factory=list)  # nodes that have changed, and are open for all we know
     moves: int = -1  # the session's, when `refused` was learned
@@ -93,7 +94,8 @@ class Pool:
     def _most(self) -> Column:
         """What is freed where all of them leave."""
         everywhere = self.columns.everywhere()
-        return np.array([everywhere.sums(row * self.members) for row in self.columns.demand])
+        none = np.zeros(len(everywhere.nodes), dtype=np.int64)
+        return np.array([everywhere.sums(row * self.members) if row.any() else none for row in self.columns.demand])
 
     def candidates(self, node: int, claimant: GangState) -> list[Task]:
         """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
@@ -149,7 +151,7 @@ class Pool:
 
     def first_that_works(self, nodes: Indexes, is_open: Mask, task: Task, works: Callable[[int], bool]) -> bool:
         """Whether one of the open nodes works, tried in the given order; those before it that are shut are given up, as trying them would."""
-        for position in np.flatnonzero(is_open).tolist():
+        for position in np.flatnonzero(is_open):  # mostly the first one works
             if not self.session.spend(1):
                 return False
             if works(int(nodes[position])):
@@ -202,8 +204,14 @@ class Pool:
     def frees_any(self, screen: Screen) -> bool:
         """Whether somebody could go anywhere."""
         if screen.unseen:
+            known = screen.freeing.copy()
+            known[screen.unseen] = False
+            if known.any():
+                return True
             self._look_again(screen)
-        return bool(screen.freeing.any())
+        if screen.frees_any is None:
+            screen.frees_any = bool(screen.freeing.any())
+        return screen.frees_any
 
     def refuse(self, screen: Screen, node: int) -> None:
         """The plugins were asked about this node, and let too few go. Who has no bound may answer the next claimant differently."""
@@ -226,14 +234,16 @@ class Pool:
         view.asked = self._asked(screen, view)
         someone = view.any(view.asked)
         chosen = votes.possible_victims(self.point, screen.keys, view)
+        frees_any = bool(chosen.any())
         enough = np.ones(len(view.nodes), dtype=bool)
         for row in shape.rows:
-            freed = view.sums(columns.demand[row, view.rows] * chosen)
+            freed = view.sums(columns.demand[row, view.rows] * chosen) if frees_any else 0
             enough &= self.session.room.future[row, view.nodes] + freed >= shape.demand[row]
         if not self.is_preempting:  # reclaim leaves nodes alone where there is nobody to take from
             enough &= someone
         screen.open[view.nodes] = enough
-        screen.freeing[view.nodes] = view.any(chosen)
+        screen.freeing[view.nodes] = view.any(chosen) if frees_any else False
+        screen.frees_any = None
 
     def _asked(self, screen: Screen, view: View) -> Mask:
         """As `candidates`, for all nodes of the view, without the claimant's own gang."""

@@ -98,7 +98,9 @@ def inherit(found: Reservation, own: Reservation | Kept) -> None:
 
 
 def blame(found: Reservation, former: int, cause: Cause) -> None:
-    found.former = former
+    """Of several moves the last has its cause told, and the time before the first: until it is as early again, it is told that it moved."""
+    if found.moved is None:
+        found.former = former
     found.moved, found.culprit = cause
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Request, Response
     from pumice.local.apiserver.history import Change
     from pumice.local.apiserver.request_parsing import Caller
+    from pumice.local.apiserver.webhooks import Dispatch
 
 SETTLE_S_MAX = 0.004  # how long the disk takes
 VERSION_GAP = 100_000  # as after a real restart: a version that was given out and lost is not given out again
@@ -92,9 +93,10 @@ class ApiServer:
         self._server: Server | None = None
         self._under_way: dict[asyncio.Task[object], asyncio.Future[Response]] = {}
         self.on_crash: Callable[[], None] = lambda: None
+        self.dispatch: Dispatch | None = None  # how webhooks are called
 
     async def start(self) -> None:
-        settings = Settings(now=self._clock.now, chance=self._chance)
+        settings = Settings(now=self._clock.now, chance=self._chance, dispatch=self.dispatch)
         self._server = await Server(settings, store=self.journal.open_store()).__aenter__()
 
     async def crash(self) -> None:

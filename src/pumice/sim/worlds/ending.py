@@ -16,6 +16,7 @@ from pumice.local.nodes.pretend import GPU
 from pumice.processes.requirements import STATE_KINDS
 from pumice.scheduling.core import cycle
 from pumice.scheduling.sharing import decayed_usage
+from pumice.sim.worlds.crons import OVER
 from pumice.sim.worlds.story import GPUS
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.apiserver import Bodies
     from pumice.sim.worlds.witness import Witness
 
-OVER = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 FLOWS_OVER = frozenset({"Succeed", "Failed"})
 
 
@@ -87,6 +87,8 @@ def complaints(
     for key in _unfinished(witness, nodes):
         yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
     yield from _unfinished_flows(witness)
+    yield from witness.crons.wrong(witness.jobs)
+    yield from _orphans(witness)
     if leader is None:
         yield "no scheduler leads long after the faults"
         return
@@ -100,6 +102,18 @@ def complaints(
     yield from _wrong_queues(witness)
     if policy.option("fairshare") is not None:
         yield from witness.ledger.doubts(leader.remembered.of(decayed_usage.SLOT), witness.now())
+
+
+def _orphans(witness: Witness) -> Iterator[str]:
+    """What a Job made goes with it."""
+    jobs = {job.metadata.uid for job in witness.jobs.values()}
+    for pod in witness.pods.values():
+        if pod.job and pod.job not in jobs:
+            yield f"pod {pod.key} is there, and its Job is not"
+    for key, group in witness.groups.items():
+        owner = group.metadata.controller
+        if owner is not None and owner.uid not in jobs:
+            yield f"gang {key} is there, and its Job is not"
 
 
 def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Iterator[str]:

@@ -39,15 +39,15 @@ class Replica:
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = State.RUNNING
-        self._held: list[asyncio.Handle] = []
+        self._held: list[Step] = []
         self._steps_left: int | None = None
         self._kill: Callable[[], None] | None = None
 
-    def admits(self, handle: asyncio.Handle) -> bool:
+    def admits(self, step: Step) -> bool:
         """Whether it lives to see this; if not, it is held back."""
         if self.state is State.RUNNING and (self._steps_left is None or self._goes_on()):
             return True
-        self._held.append(handle)
+        self._held.append(step)
         return False
 
     def dies_after(self, steps: int, kill: Callable[[], None]) -> None:
@@ -95,6 +95,33 @@ def is_dead() -> bool:
     return replica is not None and replica.state is State.DEAD
 
 
+class Step:
+    """What the loop runs next, or at its time: as asyncio's handles, without all that a world has no use for and makes hundreds of thousands of."""
+
+    __slots__ = ("args", "at", "callback", "context", "loop")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: contextvars.Context | None
+    ) -> None:
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = context if context is not None else contextvars.copy_context()
+        self.loop: WorldLoop | None = None  # of a timer that has not come due
+        self.at = 0.0
+
+    def cancel(self) -> None:
+        if self.callback is not None:
+            self.callback, self.args = None, ()
+            if self.loop is not None:
+                self.loop.timer_cancelled()
+
+    def cancelled(self) -> bool:
+        return self.callback is None
+
+    def when(self) -> float:
+        return self.at
+
+
 class _Numbered:
     """Hashed by number and not by address, so that sets of tasks have the same order in every run."""
 
@@ -125,14 +152,11 @@ class WorldLoop(VirtualLoop):
         super().__init__(clock)
         _Numbered.numbers = itertools.count()
         self._chance = chance
-        self._ready: collections.deque[asyncio.Handle]  # BaseEventLoop's: what runs next
-        self._timers: list[
-            tuple[float, int, asyncio.TimerHandle]
-        ] = []  # a heap; at one moment, in the order of their making
+        self._ready: collections.deque[Step]  # BaseEventLoop's: what runs next
+        self._timers: list[tuple[float, int, Step]] = []  # a heap; at one moment, in the order of their making
         self._timers_made = itertools.count()
         self._cancelled = 0
         self.tasks: list[asyncio.Task[Any]] = []  # kept: collecting a dead one would run its `finally`
-        self.set_task_factory(self._make_task)
         self.set_exception_handler(lambda _loop, _context: None)  # of tasks whose process died before it could look
 
     def start(self, replica: Replica, main: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -141,14 +165,15 @@ class WorldLoop(VirtualLoop):
         context.run(_REPLICA.set, replica)
         return self.create_task(main, context=context)
 
-    def _make_task(
+    def create_task(  # type: ignore[override]  # asyncio's own types are for callers, not for wrappers
         self,
-        loop: asyncio.AbstractEventLoop,
         coro: Coroutine[Any, Any, Any] | Generator[Any, None, Any],
+        *,
+        name: str | None = None,
         context: contextvars.Context | None = None,
         **more: Any,
     ) -> asyncio.Task[Any]:
-        task = _Task(coro, loop=loop, context=context, **more)
+        task = _Task(coro, loop=self, name=name, context=context, **more)
         self.tasks.append(task)
         return task
 
@@ -160,36 +185,42 @@ class WorldLoop(VirtualLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return _Future(loop=self)
 
-    def go_on(self, held: list[asyncio.Handle]) -> None:
+    def go_on(self, held: list[Step]) -> None:
         self._ready.extend(held)
 
-    def call_soon(  # type: ignore[override]  # asyncio's own types are for callers, not for wrappers
+    def call_soon(  # type: ignore[override]  # as above
         self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.Handle:
-        """As asyncio's, without its checks: a world calls it thousands of times."""
-        handle = asyncio.Handle(callback, args, self, context)
-        self._ready.append(handle)
-        return handle
+    ) -> Step:
+        step = Step(callback, args, context)
+        self._ready.append(step)
+        return step
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads
+
+    def call_later(  # type: ignore[override]  # as above
+        self, delay: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> Step:
+        return self.call_at(self._virtual.monotonic() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # as above
         self, when: float, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
-    ) -> asyncio.TimerHandle:
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001  so that we hear of it when it is cancelled
+    ) -> Step:
+        timer = Step(callback, args, context)
+        timer.loop, timer.at = self, when
         heapq.heappush(self._timers, (when, next(self._timers_made), timer))
         return timer
 
-    def _timer_handle_cancelled(self, _: asyncio.TimerHandle) -> None:
+    def timer_cancelled(self) -> None:
         self._cancelled += 1
         if self._cancelled > CANCELLED_MAX:
-            self._timers = [each for each in self._timers if not each[2].cancelled()]
+            self._timers = [each for each in self._timers if each[2].callback is not None]
             heapq.heapify(self._timers)
             self._cancelled = 0
 
     def _run_once(self) -> None:
         """As asyncio's, for a world that nothing reaches from outside: without a look for sockets and threads at every step."""
         timers, ready = self._timers, self._ready
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2].callback is None:
             heapq.heappop(timers)
             self._cancelled -= 1
         if not ready:
@@ -199,14 +230,21 @@ class WorldLoop(VirtualLoop):
         due = self._virtual.monotonic() + MOMENT_S
         while timers and timers[0][0] < due:
             timer = heapq.heappop(timers)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]  # noqa: SLF001  BaseEventLoop's
+            timer.loop = None
             ready.append(timer)
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle.cancelled():
-                replica = handle._context.get(_REPLICA)  # type: ignore[attr-defined]  # noqa: SLF001  as above
-                if replica is None or replica.admits(handle):
-                    handle._run()  # noqa: SLF001  as above
+            step = ready.popleft()
+            callback, context = step.callback, step.context
+            if callback is None:
+                continue
+            replica = context.get(_REPLICA)
+            if replica is None or replica.admits(step):
+                try:
+                    context.run(callback, *step.args)
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException:  # noqa: BLE001, S110  as asyncio, which tells whoever handles such; here nobody does
+                    pass
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Executor | None, func: Callable[..., Any], *args: Any

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pumice.api.batch import Job
+from pumice.api import kinds
+from pumice.api.batch import Action, CronJob, Job
+from pumice.api.bus import Command
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.api.scheduling import Queue
@@ -15,7 +18,7 @@ from pumice.kube.requests import PatchType
 from pumice.local.nodes import registration
 from pumice.local.nodes.pretend import GPU, Trouble
 from pumice.sim.worlds import replicas
-from pumice.sim.worlds.story import GPUS
+from pumice.sim.worlds.story import CRON_NAME, GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,12 +35,15 @@ STORE_S_MAX = 6.0
 SKEW_S_MAX = 600.0
 EXPIRE_S_MAX = 8.0
 HOLD_S_MIN, HOLD_S_MAX = 4.0, 14.0
+ABORT_S_MAX = 8.0
+FLAPS = 4
+FLAP_S_MAX = 6.0
 
 
 # With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
 _BLURS_USAGE = frozenset({
-    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-gone", "node-deleted",
-    "node-shrinks", "node-cordoned",
+    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-flaps", "node-gone",
+    "node-deleted", "node-shrinks", "node-cordoned",
 })  # fmt: skip
 
 
@@ -97,6 +103,9 @@ async def _kill_at(world: World, mishap: Mishap) -> None:
 
 async def _kill_controllers_at(world: World, mishap: Mishap) -> None:
     number = round(mishap.amount * 1000)
+    if number % 3 == 0:
+        world.machines[mishap.who].replica.dies_after(number, lambda: world.kill(mishap.who))
+        return
     world.armed[f"{replicas.CONTROLLERS}:{CONTROLLER_POINTS[number % len(CONTROLLER_POINTS)]}"] = number % 4
 
 
@@ -119,6 +128,10 @@ async def _hold_binds(world: World, mishap: Mishap) -> None:
     world.network.held = asyncio.Event()
     await asyncio.sleep(HOLD_S_MIN + mishap.amount * (HOLD_S_MAX - HOLD_S_MIN))
     world.network.held = None
+
+
+def _the_webhooks(do: Callable[[World, Mishap], Awaitable[None]]) -> Callable[[World, Mishap], Awaitable[None]]:
+    return lambda world, mishap: do(world, dataclasses.replace(mishap, who=replicas.WEBHOOKS))
 
 
 async def _stop(world: World, mishap: Mishap) -> None:
@@ -179,6 +192,14 @@ async def _node_down(world: World, mishap: Mishap) -> None:
     await _node(world, mishap.who, Trouble.NOT_READY)
     await asyncio.sleep(mishap.amount * NODE_S_MAX)
     await _node(world, mishap.who, Trouble.NONE)
+
+
+async def _node_flaps(world: World, mishap: Mishap) -> None:
+    for _ in range(FLAPS):
+        await _node(world, mishap.who, Trouble.NOT_READY)
+        await asyncio.sleep(mishap.amount * FLAP_S_MAX)
+        await _node(world, mishap.who, Trouble.NONE)
+        await asyncio.sleep((1 - mishap.amount) * FLAP_S_MAX)
 
 
 async def _node_gone(world: World, mishap: Mishap) -> None:
@@ -269,6 +290,49 @@ async def _scale_job(world: World, mishap: Mishap) -> None:
             await world.client.patch(Job, plan.name, patch, how=PatchType.JSON, namespace="default")
 
 
+async def _abort_job(world: World, mishap: Mishap) -> None:
+    """Stopped by its owner, and resumed a while later."""
+    from pumice.sim.worlds.world import insist
+
+    job = world.witness.jobs.get(f"default/{mishap.who}")
+    if job is None:
+        return
+    for action in (Action.ABORT_JOB, Action.RESUME_JOB):
+        await insist(world.client.create, Command, _command(job, action), namespace="default")
+        await asyncio.sleep(mishap.amount * ABORT_S_MAX)
+
+
+async def _close_queue(world: World, mishap: Mishap) -> None:
+    """Nobody is let in any more, until it is opened again."""
+    from pumice.sim.worlds.world import insist
+
+    for action in (Action.CLOSE_QUEUE, Action.OPEN_QUEUE):
+        command = _command(world.witness.queues["narrow"], action)
+        await insist(world.client.create, Command, command, namespace="default")
+        await asyncio.sleep(mishap.amount * ABORT_S_MAX)
+
+
+def _command(target: Job | Queue, action: Action) -> dict[str, Any]:
+    metadata = target.metadata
+    owner = {**kinds.type_meta(type(target)), "name": metadata.name, "uid": metadata.uid, "controller": True}
+    return {"metadata": {"generateName": f"{action.value.lower()}-"}, "action": action.value, "target": owner}
+
+
+async def _delete_cron(world: World, mishap: Mishap) -> None:
+    del mishap
+    await world.client.delete(CronJob, CRON_NAME, namespace="default")
+
+
+async def _bad_job(world: World, mishap: Mishap) -> None:
+    """Nobody can start a Job that wants more pods at once than it has: it must never get in, whatever becomes of the webhooks."""
+    from pumice.sim.worlds.world import manifest
+
+    bad = manifest(dataclasses.replace(world.story.jobs[0], name=f"bad-{round(mishap.at_s * 100)}"))
+    bad["spec"]["minAvailable"] = 1 + bad["spec"]["tasks"][0]["replicas"]
+    await world.client.create(Job, bad, namespace="default")
+    world.witness.complain(f"job {bad['metadata']['name']} wants more pods at once than it has, and was accepted")
+
+
 async def _edit_queue(world: World, mishap: Mishap) -> None:
     gpus = 2 + round(mishap.amount * 10)
     await world.client.patch(Queue, "narrow", {"spec": {"capability": {GPU: str(gpus)}}})
@@ -290,10 +354,12 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "cut-scheduler": _cut,
     "cut-controllers": _cut,
     "skew": _skew,
+    "skew-controllers": _skew,
     "expire-watches": _expire_watches,
     "restart-store": _restart_store,
     "disk-full": _disk_full,
     "node-down": _node_down,
+    "node-flaps": _node_flaps,
     "node-gone": _node_gone,
     "node-deleted": _node_deleted,
     "node-shrinks": _node_shrinks,
@@ -304,5 +370,12 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "recreate-job": _recreate_job,
     "delete-pod": _delete_pod,
     "scale-job": _scale_job,
+    "abort-job": _abort_job,
     "edit-queue": _edit_queue,
+    "close-queue": _close_queue,
+    "delete-cron": _delete_cron,
+    "bad-job": _bad_job,
+    "kill-webhooks": _the_webhooks(_kill),
+    "cut-webhooks": _the_webhooks(_cut),
+    "pause-webhooks": _the_webhooks(_pause),
 }

@@ -1,8 +1,10 @@
 """What lies between a process and the API server: a transport on which chance, partitions and the server's end have their way.
 
 A call may be refused before it leaves, answered with 409, 429 or 500, arrive late after its sender has given it up, or take effect while
-its answer is lost. A watch may lag, stutter, break off, end, fall silent or be told 410. The order of events within one watch stays as
-the server sent it, because every API server promises that much; between watches there is no order.
+its answer is lost. A watch may lag, stutter, lose what is on its way, break off, end, fall silent or be told 410, at its start or later. The
+order of events within one watch stays as the server sent it, because every API server promises that much, and what is lost is lost with
+all that follows it, until the connection is found to be broken; between watches there is no order ("reordered" counts how often a process
+heard of something after what had happened later).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import asyncio
 import collections
 import contextvars
 import dataclasses
+import itertools
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
@@ -48,18 +51,21 @@ class Rates:
     lost: float = 0.0
     late: float = 0.0
     slow: float = 0.0
+    gone: float = 0.0
     lag: float = 0.0
     twice: float = 0.0
+    dropped: float = 0.0
     watch_s: float = 0.0
 
 
 CALM = Rates()
-CALL_FAULTS = ("refused", "conflict", "throttled", "error", "error_acted", "lost", "late", "slow")
-WATCH_FAULTS = ("lag", "twice")
+CALL_FAULTS = ("refused", "conflict", "throttled", "error", "error_acted", "lost", "late", "slow", "gone")
+WATCH_FAULTS = ("lag", "twice", "dropped", "reordered")
 WATCH_ENDS = ("closed", "broken", "silent", "expired")
 _STATUS = {
     "forbidden": (403, "Forbidden"),
     "conflict": (409, "Conflict"),
+    "gone": (410, "Expired"),
     "throttled": (429, "TooManyRequests"),
     "error": (500, "InternalError"),
     "error_acted": (500, "InternalError"),
@@ -75,7 +81,7 @@ class Network:
 
     def __init__(self, server: ApiServer, rates: Rates, note: Callable[[str], None]) -> None:
         self.server = server
-        self.rates = rates
+        self.rates = CALM if rates == CALM else rates  # asked for by identity, with every call
         self.note = note
         self.done: collections.Counter[str] = collections.Counter()
         self.wires: list[Wire] = []
@@ -84,6 +90,7 @@ class Network:
         self._parked: list[
             tuple[Request, Callable[[], object]]
         ] = []  # they go on where another one is sent to their node, if not before
+        self.numbers = itertools.count(1)  # of what leaves the server for a watch
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
         self.on_yes: Callable[[str, Request], None] = lambda _who, _request: None
@@ -136,6 +143,7 @@ class Line:
         self._chance = chance
         self._is_shaken = is_shaken  # machines that are not on trial have a quiet line
         self.is_cut = False
+        self.latest = 0  # the highest number of what its watches have brought
 
     async def call(self, request: Request) -> Response:
         if is_dead() or self._network.is_over:
@@ -153,13 +161,18 @@ class Line:
         if fault in _NO_ANSWER:
             await self._give_up(fault, request)
         after_s = self._chance.uniform(*((0.1, SLOW_S_MAX) if fault == "slow" else LATENCY_S))
-        response = await self._network.server.serve(request, self._caller, after_s)
+        return await self._received(request, await self._network.server.serve(request, self._caller, after_s))
+
+    async def _received(self, request: Request, response: Response) -> Response:
+        if self.is_cut:
+            await asyncio.sleep(GIVE_UP_S_MAX)
+            raise Unreachable("the connection broke before the answer came")
         if response.stream is None:
             if response.status < 300:
                 self._network.on_yes(self._who, request)
             return response
         wire = Wire(self, self._network, request.path, response.stream, self._chance)
-        return dataclasses.replace(response, stream=wire)
+        return msgspec.structs.replace(response, stream=wire)
 
     async def _answered_with(self, fault: str, request: Request) -> Response:
         """A no of the server's, who has done it all the same where it failed late."""
@@ -168,7 +181,8 @@ class Line:
             await self._network.server.serve(request, self._caller, after_s)
         else:
             await asyncio.sleep(after_s)
-        return _failure(fault)
+        is_told_when = fault == "throttled" and self._chance.random() < 0.5
+        return _failure(fault, {"retry-after": "1"} if is_told_when else {})
 
     async def _give_up(self, fault: str, request: Request) -> NoReturn:
         """No answer: it never left, it is done and nobody knows, or it is still on its way."""
@@ -210,7 +224,9 @@ class Line:
         else:
             return ""
         is_read = request.method == "GET"
-        if (is_read and fault in {"conflict", "error_acted", "late"}) or (is_stream(request) and fault == "lost"):
+        if is_read and fault in {"conflict", "error_acted", "late"}:
+            return ""
+        if (fault in {"lost", "gone"}) and is_stream(request) is (fault == "lost"):
             return ""
         self._network.count(fault, self._who, f"{request.method} {request.path}")
         return fault
@@ -252,19 +268,35 @@ class Wire:
 
     async def _bring(self) -> None:
         async for chunk in self._stream:
-            rates = self._network.rates
-            if self._line.is_shaken and rates.lag and self._chance.random() < rates.lag:
-                self._network.done["lag"] += 1
+            number = next(self._network.numbers)
+            if self._strikes("lag"):
                 await asyncio.sleep(self._chance.uniform(0.0, LAG_S_MAX))
             while self._line.is_cut:  # noqa: ASYNC110  polled by the second: a cut has many ends
                 await asyncio.sleep(CONNECT_S)
+            if not self._ending and self._strikes("dropped"):
+                self._break_after(self._chance.uniform(0.0, GIVE_UP_S_MAX))
             if self._ending:
                 return
+            if number < self._line.latest:
+                self._network.done["reordered"] += 1
+            self._line.latest = max(number, self._line.latest)
             self._put(chunk)
-            if self._line.is_shaken and rates.twice and self._chance.random() < rates.twice:
-                self._network.done["twice"] += 1
+            if self._strikes("twice"):
                 self._put(chunk)
         self._put(None)
+
+    def _strikes(self, fault: str) -> bool:
+        rate = getattr(self._network.rates, fault) if self._line.is_shaken else 0.0
+        if rate == 0.0 or self._chance.random() >= rate:
+            return False
+        self._network.done[fault] += 1
+        return True
+
+    def _break_after(self, seconds: float) -> None:
+        """Nothing arrives any more, and after so long the connection is known to be broken."""
+        self._ending = "dropped"
+        broken = Unreachable("the connection broke")
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._put, broken, context=contextvars.Context())
 
     def _put(self, chunk: bytes | Unreachable | None) -> None:
         self._chunks.append(chunk)
@@ -339,7 +371,7 @@ def _target(request: Request) -> str:
     return str(msgspec.json.decode(request.body or b"{}")["target"]["name"])
 
 
-def _failure(fault: str) -> Response:
+def _failure(fault: str, headers: dict[str, str]) -> Response:
     code, reason = _STATUS[fault]
     status = {
         "kind": "Status",
@@ -349,4 +381,4 @@ def _failure(fault: str) -> Response:
         "reason": reason,
         "message": f"a fault of the world: {fault}",
     }
-    return Response(code, {"content-type": "application/json"}, msgspec.json.encode(status))
+    return Response(code, {"content-type": "application/json", **headers}, msgspec.json.encode(status))

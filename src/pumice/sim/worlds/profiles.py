@@ -24,10 +24,12 @@ SUBJECTS = {
     "cut-scheduler": "scheduler",
     "cut-controllers": "controllers",
     "skew": "scheduler",
+    "skew-controllers": "controllers",
     "expire-watches": "scheduler",
     "restart-store": "",
     "disk-full": "",
     "node-down": "node",
+    "node-flaps": "node",
     "node-gone": "node",
     "node-deleted": "node",
     "node-shrinks": "node",
@@ -38,7 +40,14 @@ SUBJECTS = {
     "recreate-job": "job",
     "delete-pod": "job",
     "scale-job": "job",
+    "abort-job": "job",
     "edit-queue": "",
+    "close-queue": "",
+    "bad-job": "",
+    "kill-webhooks": "",
+    "cut-webhooks": "",
+    "pause-webhooks": "",
+    "delete-cron": "",
 }
 _PROCESSES = (
     "kill-scheduler",
@@ -51,17 +60,33 @@ _PROCESSES = (
     "pause-leader",
 )
 _ROLLOUT = ("stop-leader", "stop-leader", "stop-controllers")
-_NODES = ("node-down", "node-gone", "node-deleted", "node-shrinks", "node-cordoned", "intruder", "binds-refused")
-_USERS = ("delete-job", "recreate-job", "delete-pod", "delete-pod", "scale-job", "edit-queue")
-NODES_AND_USERS = frozenset({*_NODES, *_USERS})
+_NODES = (
+    "node-down",
+    "node-flaps",
+    "node-gone",
+    "node-deleted",
+    "node-shrinks",
+    "node-cordoned",
+    "intruder",
+    "binds-refused",
+)
+_USERS = (
+    "delete-job", "recreate-job", "delete-pod", "delete-pod", "scale-job", "abort-job", "edit-queue", "close-queue",
+)  # fmt: skip
+# In worlds with a CronJob, and with webhooks, one of these more.
+CRON = ("delete-cron",)
+WEBHOOKS = ("kill-webhooks", "cut-webhooks", "pause-webhooks", "bad-job", "bad-job")
+NODES_AND_USERS = frozenset({*_NODES, *_USERS, *CRON, "bad-job"})
 _STORE = ("restart-store", "disk-full")
-_LINES = ("cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew", "expire-watches")
+_LINES = (
+    "cut-scheduler", "cut-controllers", "pause-leader", "pause-controllers", "skew", "skew-controllers", "expire-watches",
+)  # fmt: skip
 
 STORM = Rates(
     refused=0.03, conflict=0.03, throttled=0.03, error=0.02, error_acted=0.02, lost=0.03, late=0.03, slow=0.05,
-    lag=0.15, twice=0.05, watch_s=25.0,
+    gone=0.03, lag=0.15, twice=0.05, dropped=0.02, watch_s=25.0,
 )  # fmt: skip
-BREEZE = Rates(refused=0.01, conflict=0.01, lost=0.01, late=0.01, slow=0.02, lag=0.05, watch_s=60.0)
+BREEZE = Rates(refused=0.01, conflict=0.01, lost=0.01, late=0.01, slow=0.02, lag=0.05, dropped=0.01, watch_s=60.0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

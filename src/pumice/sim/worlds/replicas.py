@@ -38,10 +38,13 @@ LEASE_NAMESPACE = "kube-system"
 SCHEDULER_LEASE = names.SCHEDULER_LEASE
 SCHEDULER = "scheduler"
 CONTROLLERS = "controllers"
+WEBHOOKS = "webhooks-0"
 ADMINISTRATORS = ("system:masters", "system:authenticated")
 CONTROLLERS_USED = frozenset({"job", "podgroup", "queue", "garbage"})
 UNREAD = Unread()
-FLOW_CONTROLLERS = frozenset({"jobflow", "jobtemplate"})  # run where there are flows: each costs several watches
+# Run where there are flows and CronJobs: each costs several watches.
+FLOW_CONTROLLERS = frozenset({"jobflow", "jobtemplate"})
+CRON_CONTROLLERS = frozenset({"cronjob"})
 
 
 class SkewedClock:
@@ -120,9 +123,9 @@ async def scheduler(own: Machine, policy: Policy, served: Served) -> None:
     await _lead(own, names.SCHEDULER_LEASE, work)
 
 
-async def controllers(own: Machine, *, flows: bool, record_url: str = "") -> None:
-    """As `pumice controllers`."""
-    used = CONTROLLERS_USED | FLOW_CONTROLLERS if flows else CONTROLLERS_USED
+async def controllers(own: Machine, more: frozenset[str], *, record_url: str = "") -> None:
+    """As `pumice controllers`, with some more of them than all worlds have."""
+    used = CONTROLLERS_USED | more
     record = RecordSettings(record_url, keeps_logs=False) if record_url else None  # pretend nodes have no logs
     settings = ControllerSettings(enabled=used, workers=dict.fromkeys(used, 2), record=record)
 

@@ -13,15 +13,21 @@ from pumice.sim.worlds import policies, profiles
 from pumice.sim.worlds.network import CALM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pumice.sim.worlds.network import Rates
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
+CRON_NAME = "often"
 LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
 JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
 RECORD = 0.15  # the chance that there is a record
+CRON = 0.1  # the chance of a CronJob
+WEBHOOKS = 0.1  # the chance that admission is asked about everything that users and controllers make
+AGAIN = 0.15  # the chance that everything is started afresh in the end
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,6 +43,16 @@ class JobPlan:
     queue: str
     priority: str = ""
     estimate_s: int = 0  # what its owner says of run_s, rightly or not; 0: nothing
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CronPlan:
+    """A CronJob that makes a Job of one pod with one GPU every so many seconds."""
+
+    at_s: float
+    every_s: int
+    run_s: int
+    policy: str  # what becomes of a Job whose predecessor still runs
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,6 +89,9 @@ class Story:
     faults_s: float  # so long things go wrong; afterwards all must come to rest
     flow: tuple[JobPlan, ...] = ()  # Jobs of a JobFlow, each after the one before it
     has_record: bool = False
+    cron: CronPlan | None = None
+    has_webhooks: bool = False
+    starts_again: bool = False  # in the end everything is started afresh, and has to find nothing to do
 
     @property
     def is_quiet(self) -> bool:
@@ -80,23 +99,37 @@ class Story:
         return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
 
     def without(self, left_out: frozenset[str]) -> Story:
-        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), the "flow", and the "record"."""
+        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), "flow", "record", "cron", "webhooks" or "again"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
         rates = dataclasses.replace(self.rates, **zero)
-        flow = () if "flow" in left_out else self.flow
-        has_record = self.has_record and "record" not in left_out
-        return dataclasses.replace(self, jobs=jobs, mishaps=mishaps, rates=rates, flow=flow, has_record=has_record)
+        return dataclasses.replace(
+            self,
+            jobs=jobs,
+            mishaps=mishaps,
+            rates=rates,
+            flow=() if "flow" in left_out else self.flow,
+            has_record=self.has_record and "record" not in left_out,
+            cron=None if "cron" in left_out else self.cron,
+            has_webhooks=self.has_webhooks and "webhooks" not in left_out,
+            starts_again=self.starts_again and "again" not in left_out,
+        )
 
     def parts(self) -> list[str]:
         """All that can be left out, by the names that `without` knows."""
         faults = [each.name for each in dataclasses.fields(self.rates) if getattr(self.rates, each.name)]
+        extras = {
+            "flow": self.flow,
+            "record": self.has_record,
+            "cron": self.cron,
+            "webhooks": self.has_webhooks,
+            "again": self.starts_again,
+        }
         return [
             *(f"m{number}" for number in range(len(self.mishaps))),
             *faults,
-            *(["flow"] if self.flow else []),
-            *(["record"] if self.has_record else []),
+            *(part for part, is_there in extras.items() if is_there),
             *(f"j{number}" for number in range(len(self.jobs))),
         ]
 
@@ -111,7 +144,9 @@ def draw(seed: int, name: str) -> Story:
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
     if profile.is_in_line:
         jobs, queues = _line(chance, nodes), dict.fromkeys(queues, QueuePlan())
-    owners = random.Random(f"{name}/{seed}/owners")  # noqa: S311  as above
+    owners, extras = (random.Random(f"{name}/{seed}/{each}") for each in ("owners", "extras"))  # noqa: S311  as above
+    cron = _cron(extras) if extras.random() < CRON else None
+    has_webhooks = extras.random() < WEBHOOKS
     return Story(
         seed=seed,
         profile=name,
@@ -120,12 +155,20 @@ def draw(seed: int, name: str) -> Story:
         controllers=profile.controllers,
         queues=queues,
         jobs=tuple(_estimated(owners, each) for each in jobs),
-        mishaps=_mishaps(chance, profile, nodes, jobs),
+        mishaps=tuple(
+            sorted(
+                (*_mishaps(chance, profile, nodes, jobs), *_more(extras, profile, cron, has_webhooks=has_webhooks)),
+                key=lambda each: each.at_s,
+            )
+        ),
         rates=_rates(chance, profile),
         policy=profile.policy or policies.drawn(chance),
         faults_s=profile.faults_s,
         flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
         has_record=random.Random(f"{name}/{seed}/record").random() < RECORD,  # noqa: S311  as above
+        cron=cron,
+        has_webhooks=has_webhooks,
+        starts_again=extras.random() < AGAIN,
     )
 
 
@@ -137,6 +180,27 @@ def _flow(chance: random.Random) -> tuple[JobPlan, ...]:
         JobPlan(at_s, f"part-{number}", size=2, minimum=2, gpus=1, run_s=chance.randint(3, 6), queue="default")
         for number in range(2)
     )
+
+
+def _cron(chance: random.Random) -> CronPlan:
+    return CronPlan(
+        at_s=round(chance.uniform(0.0, 5.0), 2),
+        every_s=chance.randint(4, 9),
+        run_s=chance.randint(2, 9),
+        policy=chance.choice(("Allow", "Forbid", "Replace")),
+    )
+
+
+def _more(chance: random.Random, profile: Profile, cron: CronPlan | None, *, has_webhooks: bool) -> Iterator[Mishap]:
+    """What befalls a CronJob, and webhooks, where they are."""
+    kinds = []
+    if has_webhooks:
+        kinds += ["bad-job", chance.choice(profiles.WEBHOOKS) if profile.rates != CALM else "bad-job"]
+    if cron is not None and profile.rates != CALM and chance.random() < 0.3:
+        kinds += profiles.CRON
+    for what in kinds:
+        at_s = round(chance.uniform(1.0, profile.faults_s * profile.early), 2)
+        yield Mishap(at_s, what, amount=round(chance.random(), 3))
 
 
 def _rates(chance: random.Random, profile: Profile) -> Rates:
@@ -193,4 +257,4 @@ def _mishaps(chance: random.Random, profile: Profile, nodes: int, jobs: tuple[Jo
         }[subject]
         at_s = round(chance.uniform(1.0, profile.faults_s * profile.early), 2)
         found.append(Mishap(at_s, what, who, round(chance.random(), 3)))
-    return tuple(sorted(found, key=lambda each: each.at_s))
+    return tuple(found)

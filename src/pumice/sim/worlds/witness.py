@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.api import names
-from pumice.api.batch import Job
+from pumice.api.batch import CronJob, Job
 from pumice.api.coordination import Lease
 from pumice.api.core import ConfigMap, Node
 from pumice.api.flow import JobFlow
@@ -24,6 +24,7 @@ from pumice.local.nodes.pretend import GPU
 from pumice.scheduling.core.memory import object_name
 from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.apiserver import START
+from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ TOLD_S = 4.0  # after so long a gang that has started says so
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
+# Written though nothing happens; how many gangs of each phase queues have may be told half a minute late.
+_FLEETING = frozenset({"leases.coordination.k8s.io", "nodes", "configmaps", "queues.scheduling.volcano.sh"})
 _ENDED = frozenset({"Succeeded", "Failed"})
 _STRUCTS: dict[str, type[Struct]] = {
     "pods": Pod,
@@ -53,6 +56,7 @@ _STRUCTS: dict[str, type[Struct]] = {
     "jobs.batch.volcano.sh": Job,
     "leases.coordination.k8s.io": Lease,
     "jobflows.flow.volcano.sh": JobFlow,
+    "cronjobs.batch.volcano.sh": CronJob,
     "configmaps": ConfigMap,
 }
 
@@ -110,12 +114,14 @@ class Witness:
         self.wrong: list[str] = []
         self.is_over = False
         self.calm_since: float | None = None
+        self.is_still = False  # all that is to be done is done: whoever starts now has nothing to write
         self.is_quiet = False  # nothing goes wrong between processes: what must not last must not last now either
         self.pods: dict[str, PodSeen] = {}
         self.gangs: dict[str, GangSeen] = {}  # by namespace/name
         self.groups: dict[str, PodGroup] = {}
         self.jobs: dict[str, Job] = {}
         self.flows: dict[str, JobFlow] = {}
+        self.crons = Crons()
         self.restarts: dict[str, tuple[int, float]] = {}  # by uid of the Job: its version, and since when
         self.queues: dict[str, Queue] = {}
         self.room: dict[str, Recent] = collections.defaultdict(Recent)
@@ -134,6 +140,7 @@ class Witness:
             "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
             "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
             "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
+            "cronjobs.batch.volcano.sh": self._see_cron,  # type: ignore[dict-item]
             "configmaps": self._see_config,  # type: ignore[dict-item]
         }
 
@@ -169,6 +176,8 @@ class Witness:
         entry = change.after or change.before
         assert entry is not None
         key = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
+        if self.is_still and change.collection not in _FLEETING:
+            self.complain(f"everything was started afresh, and {change.collection} {key} was written once more")
         if change.after is None:
             self._forget(change.collection, key, entry.uid)
         else:
@@ -187,6 +196,8 @@ class Witness:
             self.groups.pop(key, None)
         elif collection == "jobs.batch.volcano.sh":
             self.jobs.pop(key, None)
+        elif collection == "cronjobs.batch.volcano.sh":
+            self.crons.seen.pop(uid, None)
         elif collection == "nodes":
             self.room[key].put(self._clock.monotonic(), 0)
 
@@ -250,9 +261,15 @@ class Witness:
 
     def _see_job(self, key: str, job: Job) -> None:
         self.jobs[key] = job
+        for text in self.crons.see_job(job, self.jobs, is_quiet=self.is_quiet):
+            self.complain(text)
         uid, version = job.metadata.uid, job.status.version
         if version and self.restarts.get(uid, (0, 0.0))[0] != version:
             self.restarts[uid] = version, self._clock.monotonic()
+
+    def _see_cron(self, key: str, cron: CronJob) -> None:
+        del key
+        self.crons.seen[cron.metadata.uid] = cron
 
     def _see_flow(self, key: str, flow: JobFlow) -> None:
         self.flows[key] = flow

@@ -13,7 +13,7 @@ import random
 from typing import TYPE_CHECKING
 
 from pumice.api import names
-from pumice.api.batch import Job
+from pumice.api.batch import CronJob, Job
 from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import Queue
@@ -21,12 +21,12 @@ from pumice.clock import VirtualClock
 from pumice.kube import errors
 from pumice.local.nodes.pretend import GPU, pretend_nodes
 from pumice.processes.scheduler import SWEEP_S, Served
-from pumice.sim.worlds import ending, mishaps, policies, records, replicas
+from pumice.sim.worlds import admission, crons, ending, mishaps, policies, records, replicas
 from pumice.sim.worlds.apiserver import START, ApiServer
 from pumice.sim.worlds.loop import Replica, State, WorldLoop
 from pumice.sim.worlds.network import Network
 from pumice.sim.worlds.plans import Plans
-from pumice.sim.worlds.story import GPUS
+from pumice.sim.worlds.story import CRON_NAME, GPUS, JobPlan
 from pumice.sim.worlds.witness import Witness
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.history import Change
     from pumice.processes.scheduler import Scheduler
     from pumice.sim.worlds.replicas import Machine
-    from pumice.sim.worlds.story import JobPlan, Story
+    from pumice.sim.worlds.story import CronPlan, Story
 
 GRACE_S = 5  # a gang in part is released after so long: shorter than in production, so that worlds are short
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
@@ -49,6 +49,7 @@ STOP_S_MAX = 20.0  # Kubernetes kills what has not ended 30 s after it was told 
 ENDS_MAX = 20
 QUIET_RENEWAL_S = 5.0  # where no lease can be lost, it is renewed more rarely: renewals are a seventh of all calls
 AGAIN_S = 1.0
+TRIES_MAX = 120  # of a user: longer than anything is broken
 _MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_read"})  # as the scheduler logs it
 RESTART_S_MAX = 3.0  # a process that ended is started again within so long
 
@@ -100,8 +101,9 @@ class World:
         self.loop = loop
         self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
         self.witness = Witness(clock, GRACE_S)
-        self.witness.ledger.hears_at_once = not (story.rates.lag or story.rates.watch_s)
+        self.witness.ledger.hears_at_once = not (story.rates.lag or story.rates.dropped or story.rates.watch_s)
         self.witness.is_quiet = story.is_quiet
+        self.witness.crons.calls_arrive = not story.rates.late
         self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above
         self.network = Network(self.server, story.rates, self.note)
         self.network.on_send, self.network.on_yes = self._sent, self._heard
@@ -110,6 +112,7 @@ class World:
         self._digest = hashlib.blake2b(digest_size=16)
         self._log: list[str] | None = [] if keeps_log else None
         self.machines: dict[str, Machine] = {}
+        self._mains: dict[str, Callable[[Machine], Coroutine[Any, Any, None]]] = {}  # what each of them runs
         self._replicas: list[Replica] = []
         self._conflicted: set[str] = set()  # who met another's writes to its memory: it leaves the last word to them
         self.is_calm = False
@@ -186,6 +189,7 @@ class World:
     def launch(self, name: str, main: Callable[[Machine], Coroutine[Any, Any, None]]) -> None:
         """Starts a process, and again whenever it has ended."""
         own = self.machines[name]
+        self._mains[name] = main
         own.lives += 1
         own.worker = None
         replica = own.replica = Replica(own.identity)
@@ -242,18 +246,25 @@ class World:
     # ------------------------------------------------------------------------------------------------- life
 
     async def run(self) -> None:
+        if self.story.has_webhooks:
+            webhooks = self._machine(replicas.WEBHOOKS, is_shaken=True)
+            self.server.dispatch = admission.dispatch(webhooks, self.loop, self.witness.complain)
         await self.server.start()
         self._populate()
         await self._furnish()
         plan = [(each.at_s, self._submit(each)) for each in self.story.jobs]
         plan += [(self.story.flow[0].at_s, self._submit_flow(self.story.flow))] if self.story.flow else []
+        plan += [(self.story.cron.at_s, self._submit_cron(self.story.cron))] if self.story.cron is not None else []
         plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
         pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
         await asyncio.sleep(self.story.faults_s)
         await self._calm()
         await asyncio.gather(*pending)
+        await self._end_crons()
         await self._come_to_rest()
         await self._shut_down()
+        if self.story.starts_again and not self.witness.wrong:
+            await self._start_again()
 
     def _populate(self) -> None:
         chosen = policies.chosen(self.story.policy)
@@ -267,12 +278,22 @@ class World:
         for number in range(self.story.controllers):
             self._machine(f"controllers-{number}", is_shaken=True)
             self.launch(f"controllers-{number}", self._controllers)
+        if self.story.has_webhooks:
+            self.launch(replicas.WEBHOOKS, lambda own: admission.serve(own, self._controllers_names()))
+
+    def _controllers_names(self) -> tuple[str, ...]:
+        return tuple(f"{replicas.CONTROLLERS}-{number}" for number in range(self.story.controllers))
 
     def _controllers(self, own: Machine) -> Coroutine[Any, Any, None]:
         record_url = records.url(self._record) if self._record is not None else ""
-        return replicas.controllers(own, flows=bool(self.story.flow), record_url=record_url)
+        more = replicas.FLOW_CONTROLLERS if self.story.flow else frozenset()
+        more |= replicas.CRON_CONTROLLERS if self.story.cron is not None else frozenset()
+        return replicas.controllers(own, more, record_url=record_url)
 
     async def _furnish(self) -> None:
+        if self.story.has_webhooks:
+            for kind, body in admission.configurations(self._controllers_names()):
+                await self.client.create(kind, body)
         await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
         for name, plan in self.story.queues.items():
             spec: dict[str, Any] = {"weight": plan.weight, "reclaimable": True}
@@ -280,6 +301,9 @@ class World:
                 spec["capability"] = {GPU: str(plan.limit)}
             if plan.guarantee:
                 spec["guarantee"] = {"resource": {GPU: str(plan.guarantee)}}
+                spec["deserved"] = (
+                    {GPU: str(plan.guarantee)} if self.story.has_webhooks else {}
+                )  # admission wants it so
             if name != "default":
                 await insist(self.client.create, Queue, {"metadata": {"name": name}, "spec": spec})
 
@@ -295,6 +319,24 @@ class World:
             flow["dependsOn"] = {"targets": [before["name"]]}
         body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": "retain"}}
         await insist(self.client.create, JobFlow, body, namespace="default")
+
+    async def _submit_cron(self, plan: CronPlan) -> None:
+        job = JobPlan(plan.at_s, CRON_NAME, size=1, minimum=1, gpus=1, run_s=plan.run_s, queue="default")
+        body = crons.manifest(plan, manifest(job)["spec"])
+        await insist(self.client.create, CronJob, body, namespace="default")
+
+    async def _end_crons(self) -> None:
+        """A CronJob goes on after the faults; then it is suspended, so that the world comes to rest."""
+        began, seen = self.clock.monotonic(), self.witness.crons.seen
+        has_true_clock = not self.network.done["skew-controllers"]
+        while seen and has_true_clock and not self.witness.crons.has_run_since(began):
+            await asyncio.sleep(LOOK_S)
+            if self.clock.monotonic() - began > REST_S_MAX:
+                self.witness.complain("a CronJob makes no Jobs any more, long after the faults")
+                break
+        for _ in tuple(seen):
+            suspended = {"spec": {"suspend": True}}
+            await insist(self.client.patch, CronJob, CRON_NAME, suspended, namespace="default")
 
     async def _calm(self) -> None:
         """The faults are over: whatever is broken is mended, whoever sleeps wakes."""
@@ -338,8 +380,20 @@ class World:
             for text in ending.lost_memory(leader, self.server.journal.bodies, replicas.memory_place()):
                 self.witness.complain(text)
 
-        for text in records.gaps(self._record, self.witness.jobs, ending.OVER) if self._record is not None else ():
+        for text in records.gaps(self._record, self.witness.jobs, crons.OVER) if self._record is not None else ():
             self.witness.complain(text)
+
+    async def _start_again(self) -> None:
+        """Who starts afresh knows what those knew who stopped, and finds everything done: nobody writes anything."""
+        self.witness.is_still = True
+        for name in (f"{replicas.SCHEDULER}-0", f"{replicas.CONTROLLERS}-0"):
+            self.launch(name, self._mains[name])
+        until = self.clock.monotonic() + REST_S_MAX
+        while self._leader() is None and self.clock.monotonic() < until:  # noqa: ASYNC110  virtual seconds
+            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(SETTLE_S)
+        if self._leader() is None:
+            self.witness.complain("nobody leads long after everything was started afresh")
 
     def _complaints(self) -> list[str]:
         return list(
@@ -385,13 +439,15 @@ async def _later(at_s: float, what: Coroutine[Any, Any, None]) -> None:
 
 
 async def insist(ask: Callable[..., Awaitable[object]], *what: Any, **named: Any) -> None:
-    """Users try again until it is done."""
-    while True:
+    """Users try again until it is done; admission that knows nothing yet of a queue refuses what leads there."""
+    for number in range(TRIES_MAX):
         try:
             await ask(*what, **named)
         except errors.AlreadyExists:
             return
-        except (errors.Unreachable, errors.ServerError):
+        except (errors.Unreachable, errors.ServerError, errors.Refused):
+            if number == TRIES_MAX - 1:
+                raise
             await asyncio.sleep(AGAIN_S)
         else:
             return

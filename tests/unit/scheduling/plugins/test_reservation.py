@@ -181,6 +181,18 @@ def test_it_becomes_later_when_a_node_goes_and_says_which():
     assert reason.facts.node == "n2"
 
 
+def test_after_several_moves_it_is_told_of_them_until_it_is_as_early_as_before_the_first():
+    spare = a_node("n3", cpu="2")
+    decisions = plan_for(*TWO, spare, *FULL, runs("z", "n3", 9000, size=2), LARGE, policy=rules())
+    told = []
+    for until in (9000, 10_000, 8000, 5000):
+        cluster = (TWO[0], spare, FULL[0], runs("z", "n3", until, size=2), LARGE)
+        decisions = plan_for(*cluster, policy=rules(), memory=decisions.memory)
+        formers = [each.facts.former for each in report(decisions, "large").reasons if each.facts.former]
+        told.append((kept(decisions)["large"][0], formers))
+    assert told == [(9000, [when(5000)]), (10_000, [when(5000)]), (8000, [when(5000)]), (5000, [])]
+
+
 def test_a_gang_of_higher_rank_takes_its_place_and_it_is_told_who():
     urgent = waits("urgent", 4, created=50, group={"priority_class": "high"})
     first = plan_for(*TWO, *FULL, LARGE, a_priority_class("high", 9), policy=rules())
