@@ -9,6 +9,7 @@ import click
 
 from pumice.cli.cluster_command import ClusterAccess, Target, connect
 from pumice.cli.results import output_option
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Breaks(PumiceError):
     """Something would not work; the findings have been printed."""
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def migrate() -> None:
     """Change over from Volcano, and back."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.readmodel.model import Policy
 
 KIND = "queues.scheduling.volcano.sh"
+WEIGHT_MAX = 65_535  # by the schema
 
 
 @click.group(cls=SuggestingGroup)
@@ -143,7 +144,7 @@ def _shaped(body: Callable[..., Any]) -> Callable[..., Any]:
 @queue.command()
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n")
-@click.option("-w", "--weight", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("-w", "--weight", type=click.IntRange(1, WEIGHT_MAX), default=1, show_default=True)
 @click.option("-S", "--state", default="", expose_value=False, help="Taken for vcctl's sake; a new queue is open.")
 @_shaped
 async def create(access: ClusterAccess, name: str, weight: int, reclaimable: bool | None, **shape: Any) -> Done:
@@ -162,7 +163,7 @@ async def create(access: ClusterAccess, name: str, weight: int, reclaimable: boo
 @queue.command("set")
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n", kind=KIND)
-@click.option("-w", "--weight", type=click.IntRange(min=1))
+@click.option("-w", "--weight", type=click.IntRange(1, WEIGHT_MAX))
 @_shaped
 async def set_queue(
     access: ClusterAccess, name: str, weight: int | None, reclaimable: bool | None, **shape: Any
@@ -187,7 +188,7 @@ async def set_queue(
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n", kind=KIND)
 @click.option("-a", "--action", type=click.Choice(["open", "close", "update"]), required=True)
-@click.option("-w", "--weight", type=click.IntRange(min=1), help="The new weight, for update.")
+@click.option("-w", "--weight", type=click.IntRange(1, WEIGHT_MAX), help="The new weight, for update.")
 async def operate(access: ClusterAccess, name: str, action: str, weight: int | None) -> Done:
     """Open or close a queue, or change its weight."""
     from pumice.api.kinds import by_struct

@@ -113,9 +113,9 @@ def test_every_suggestion_is_a_command_that_there_is():
                     assert command is not None, each
 
 
-def test_a_job_is_explained_by_two_words_as_by_one(pumice):
+def test_a_job_is_explained_by_two_words_as_by_one_and_by_its_name_alone(pumice):
     assert pumice("job", "run", "train", "-R", "cpu=1").code == 0
-    for words in (("job", "train"), ("job/train",)):
+    for words in (("job", "train"), ("job/train",), ("train",)):
         asked = pumice("explain", *words)
         assert asked.code in {0, 3}  # its group may not be there yet
         assert "expected job/NAME" not in asked.err
@@ -221,3 +221,12 @@ def test_a_job_that_is_over_is_not_said_to_start_again(pumice, until, client, ve
     assert (asked.code, asked.out) == (1, "")
     assert "job train is Terminated" in asked.err
     assert "`pumice job delete train`" in asked.err
+    assert "no pod of it will be made or ended any more" in pumice("job", "scale", "train", "-r", "2").err
+
+
+@pytest.mark.parametrize("group", ["job", "queue", "pod", "jobflow", "bench", "migrate"])
+def test_no_command_of_a_group_is_listed_with_half_a_sentence(group):
+    context = click.Context(main.pumice)
+    shown = main.pumice.get_command(context, group).get_help(context).partition("Commands:")[2]
+    assert shown
+    assert "..." not in shown

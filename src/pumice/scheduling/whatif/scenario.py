@@ -178,9 +178,8 @@ def _changed(queue: Queue, field: str, value: str) -> Queue:
 
 def _known(name: str, table: Mapping[str, object], kind: str) -> str:
     if name not in table:
-        raise NotFound(
-            f"{kind} {name!r} does not exist in the cluster; see `pumice {kind}{'' if kind == 'queue' else 's'}`"
-        )
+        see = "pumice queue list" if kind == "queue" else "pumice nodes"
+        raise NotFound(f"{kind} {name!r} does not exist in the cluster; see `{see}`")
     return name
 
 

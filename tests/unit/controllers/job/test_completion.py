@@ -41,6 +41,19 @@ def test_a_running_job(spec, workers, then):
     assert told(a_job(task, **spec), *pods(worker=workers)).phase == then
 
 
+def test_a_job_that_failed_by_itself_says_who_failed_first():
+    ended = [
+        a_pod("worker", 0, "Failed", exit_code=1, finished="2026-03-01T12:50:05Z"),
+        a_pod("worker", 1, "Failed", exit_code=137, finished="2026-03-01T12:50:00Z"),
+        a_pod("worker", 2, "Succeeded"),
+    ]
+    state = told(a_job(a_task("worker", 3)), *ended).job.status.state
+    assert (state.reason, state.message) == (
+        "PodFailed",
+        "2 of 3 pods failed, pod train-worker-1 first: exit code 137",
+    )
+
+
 def test_every_task_must_have_succeeded_where_the_job_needs_all_of_them():
     tasks = [a_task("ps", 1), a_task("worker", 2)]
     assert told(a_job(*tasks), *pods(ps="S", worker="SF")).phase == "Failed"

@@ -181,7 +181,11 @@ def test_the_world_itself_is_not_changed():
     ("scenario", "error", "words"),
     [
         (Scenario(drain=("n9",)), NotFound, "node 'n9' does not exist in the cluster; see `pumice nodes`"),
-        (Scenario(queues=(("q9", "weight", "1"),)), NotFound, "queue 'q9' does not exist in the cluster"),
+        (
+            Scenario(queues=(("q9", "weight", "1"),)),
+            NotFound,
+            "queue 'q9' does not exist in the cluster; see `pumice queue list`",
+        ),
         (Scenario(without=("default/ghost",)), NotFound, "job default/ghost: no gang of that name"),
         (Scenario(queues=(("default", "weight", "0"),)), BadInput, "a weight is at least 1"),
         (Scenario(queues=(("default", "weight", "x"),)), BadInput, "expected a whole number"),
