@@ -79,9 +79,8 @@ class Cluster:
         await self.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         await self.post(QUEUES, {"metadata": {"name": "default"}, "spec": {"weight": 1}})
         for number in range(nodes):
-            body = json.loads(node(number))
+            body = json.loads(node(number, gpus=pods // nodes))  # all of them are in use
             del body["metadata"]["uid"]
-            body["status"]["allocatable"]["nvidia.com/gpu"] = str(pods // nodes)  # all of them are in use
             await self.with_status("/api/v1/nodes", body, body.pop("status"))
         for number in range(pods // GANG):
             await self._gang(number, nodes)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
+from pumice.cli.entry import importing
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.cli.results import output_option
@@ -117,6 +118,13 @@ class WantedNodes:
     help="Where what happened is kept, instead of beside the data: sqlite:///PATH, postgresql://..., or none.",
 )
 @keeps_record
+@click.option(
+    "--flight-recorder",
+    "flight_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep what every cycle was planned from and what it decided, for `pumice replay`.",
+)
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
 @click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
 @click.option(
@@ -131,6 +139,7 @@ def up(
     policy_file: str | None,
     port: int,
     data_dir: str | None,
+    flight_file: str | None,
     kubeconfig_out: str | None,
     no_dashboard: bool,
     writes: bool,
@@ -163,6 +172,7 @@ def up(
                 policy=policy_file,
                 durable=kept,
                 out=kubeconfig_out,
+                flight_file=flight_file,
                 verbose=verbose,
                 record=found,
                 pages=None if no_dashboard else Pages(opens=not no_browser, writes=writes),
@@ -189,6 +199,7 @@ async def _run(
     policy: str | None,
     durable: bool,
     out: str | None,
+    flight_file: str | None,
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
     pages: Pages | None,
@@ -196,15 +207,17 @@ async def _run(
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
     click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
-    from pumice.cli import progress
-    from pumice.local.apiserver.serving import Place
-    from pumice.local.nodes.process.leftovers import start_time
-    from pumice.local.up import Up
-    from pumice.processes import lifecycle
-    from pumice.processes.controller_settings import ControllerSettings
-    from pumice.processes.policies import PolicyFile
-    from pumice.runtime import silent
-    from pumice.telemetry import logs
+    with importing():
+        from pumice.cli import progress
+        from pumice.flight.recorder import NOBODY, FlightRecorder
+        from pumice.local.apiserver.serving import Place
+        from pumice.local.nodes.process.leftovers import start_time
+        from pumice.local.up import Up
+        from pumice.processes import lifecycle
+        from pumice.processes.controller_settings import ControllerSettings
+        from pumice.processes.policies import PolicyFile
+        from pumice.runtime import silent
+        from pumice.telemetry import logs
 
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
@@ -215,7 +228,8 @@ async def _run(
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {wanted}"):
-            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
+            flight = FlightRecorder(flight_file, extra_plugins={}, log=log) if flight_file else NOBODY
+            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings, flight=flight)
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -264,13 +278,14 @@ class Pages:
 @contextlib.asynccontextmanager
 async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[None]:
     """The dashboard, for whoever has the one-time link: on the terminal, or in the file `dashboard` beside the kubeconfig."""
-    from pumice.cli import dashboard
-    from pumice.cli.cluster_command import ClusterAccess
-    from pumice.clock import RealClock
-    from pumice.dashboard.people import LinkDoor
-    from pumice.dashboard.server import Settings
-    from pumice.kube import config
-    from pumice.telemetry import logs
+    with importing():
+        from pumice.cli import dashboard
+        from pumice.cli.cluster_command import ClusterAccess
+        from pumice.clock import RealClock
+        from pumice.dashboard.people import LinkDoor
+        from pumice.dashboard.server import Settings
+        from pumice.kube import config
+        from pumice.telemetry import logs
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")

@@ -100,19 +100,16 @@ class Intake:
                 self._outcome(change)
 
     def get_on(self, pods: Iterable[Pod]) -> None:
-        """As an Upserted for each, of pods that somebody runs ahead and that have only got on: nothing came late that has to be kept out."""
-        cluster = self.cluster
+        """As an Upserted for each, of pods that somebody runs ahead and that have only got on: nothing comes late that has to be kept out."""
         for pod in pods:
             uid = pod.metadata.uid
-            known = cluster.tasks.get(uid)
-            is_plain = (
-                known is not None and known.gang and known.pod is self._pods.get(uid) and uid not in self._evicting
-            )
-            task = moved_on(known, pod) if known is not None and is_plain else None
+            known = self.cluster.tasks.get(uid)
+            is_plain = known is not None and known.pod is self._pods.get(uid) and uid not in self._evicting
+            task = moved_on(known, pod) if known is not None and known.gang and is_plain else None
             if task is None or task.status not in _RAN or names.EVICTION_NOTICE in pod.metadata.annotations:
                 self.apply(changes.Upserted(object=pod))
                 continue
-            cluster.revision += 1
+            self.cluster.revision += 1
             self._pods[uid] = pod
             if task.node:
                 self._assumed.pop(uid, None)
@@ -287,7 +284,7 @@ class Intake:
         cluster = self.cluster
         former = cluster.unlist(uid)
         if former is not None:
-            _charge(cluster, former, -1)
+            self._uncharge(former)
             if former.gang:
                 slot = cluster.gangs[former.gang]
                 slot.tasks.pop(uid, None)
@@ -309,6 +306,9 @@ class Intake:
             self.cluster.gangs.pop(key, None)
 
     # ------------------------------------------------------------------------------------------------- nodes
+
+    def _uncharge(self, task: Task) -> None:
+        _charge(self.cluster, task, -1)
 
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name
