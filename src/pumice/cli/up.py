@@ -388,7 +388,8 @@ def _record_running(running: Running) -> Iterator[None]:
         note.write_bytes(msgspec.json.encode(running))
     except OSError as error:  # a home that is read-only, or none: the cluster does not need it
         why = f"{error.filename or note}: {error.strerror}"
-        click.echo(f"Warning: {why}: `pumice status` and `pumice down` will not find this cluster", err=True)
+        step = "`pumice status` and `pumice down` will not find this cluster: end it with Ctrl-C"
+        click.echo(f"Warning: {why}; {step}", err=True)
     try:
         yield
     finally:
