@@ -20,13 +20,15 @@ def importing() -> Iterator[None]:
         signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as with nohup
         and threading.current_thread() is threading.main_thread()
     )
+    known = len(sys.modules)
     gc.disable()
     if is_ours:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
-        gc.freeze()
+        if len(sys.modules) > known:
+            gc.freeze()
         gc.enable()
         if is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)

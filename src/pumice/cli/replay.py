@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pumice import __version__, instant
+from pumice.api.scheduling import PodGroupPhase
 from pumice.cli.offline import as_data, print_table, read_file
 from pumice.cli.printing import align, echo_data
 from pumice.cli.results import output_option
@@ -20,6 +21,8 @@ from pumice.readmodel.build import Cycle, Views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pumice.cluster.gangs import Gang
 
 SHOWN_MAX = 20  # pods that differ, by name
 
@@ -52,14 +55,14 @@ class _Recording:
     """The cycles of a file; what is not whole at its end is told, and does not hide what stands before it."""
 
     def __init__(self, file: str) -> None:
-        self._file = file
+        self.file = file
         self._data = read_file(Path(file))
         self.cut_off = ""
 
     def cycles(self) -> Iterator[Played]:
         found = False
         try:
-            for each in play(frames.unpack(self._data, self._file), plugins_from_outside()):
+            for each in play(frames.unpack(self._data, self.file), plugins_from_outside()):
                 found = True
                 yield each
         except frames.Broken as error:
@@ -94,7 +97,7 @@ def _show_one(recording: _Recording, number: int, gang: str | None, output: str)
             return
         seen.append(each.number)
     there = f"it has {seen[0]} to {seen[-1]}" if seen else "it has none"
-    raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in FILE.1")
+    raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in {recording.file}.1")
 
 
 def _show(each: Played, gang: str | None, output: str) -> None:
@@ -126,7 +129,7 @@ def _explain(each: Played, gang: str, output: str) -> None:
             extra_plugins=plugins_from_outside(),
         )
     )
-    detail = views.gang(gang)
+    detail = views.gang(_key_of(each, gang))
     if detail is None:
         known = ", ".join(list(each.snapshot.gangs)[:SHOWN_MAX]) or "no gang at all"
         raise NotFound(f"gang {gang}: not in cycle {each.number}, which knows {known}")
@@ -136,13 +139,27 @@ def _explain(each: Played, gang: str, output: str) -> None:
         echo_data(detail, output)
 
 
+def _key_of(each: Played, name: str) -> str:
+    """The gang's key, where it is called by its Job or its group."""
+    namespace, _, own = name.rpartition("/")
+    for key, gang in each.snapshot.gangs.items():
+        if gang.spec.namespace == namespace and own in {gang.spec.job, gang.spec.name}:
+            return key
+    return name
+
+
+def _waits(gang: Gang) -> bool:
+    """A member has no place, or there is none yet because the gang is not admitted."""
+    return bool(gang.counts[Status.PENDING]) or (not gang.tasks and gang.spec.phase == PodGroupPhase.PENDING.value)
+
+
 def _row(each: Played) -> dict[str, Any]:
     decisions = each.decisions
     return {
         "cycle": each.number,
         "time": instant.format_instant(each.at),
         "gangs": len(each.snapshot.gangs),
-        "waiting": sum(bool(gang.counts[Status.PENDING]) for gang in each.snapshot.gangs.values()),
+        "waiting": sum(map(_waits, each.snapshot.gangs.values())),
         "binds": sum(len(commit.binds) for commit in decisions.commits),
         "evictions": len(decisions.evictions),
         "planned": None if each.recorded is None else each.recorded.seconds,

@@ -118,6 +118,13 @@ class WantedNodes:
     help="Where what happened is kept, instead of beside the data: sqlite:///PATH, postgresql://..., or none.",
 )
 @keeps_record
+@click.option(
+    "--flight-recorder",
+    "flight_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep what every cycle was planned from and what it decided, for `pumice replay`.",
+)
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
 @click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
 @click.option(
@@ -132,6 +139,7 @@ def up(
     policy_file: str | None,
     port: int,
     data_dir: str | None,
+    flight_file: str | None,
     kubeconfig_out: str | None,
     no_dashboard: bool,
     writes: bool,
@@ -164,6 +172,7 @@ def up(
                 policy=policy_file,
                 durable=kept,
                 out=kubeconfig_out,
+                flight_file=flight_file,
                 verbose=verbose,
                 record=found,
                 pages=None if no_dashboard else Pages(opens=not no_browser, writes=writes),
@@ -190,6 +199,7 @@ async def _run(
     policy: str | None,
     durable: bool,
     out: str | None,
+    flight_file: str | None,
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
     pages: Pages | None,
@@ -199,6 +209,7 @@ async def _run(
     sys.stdout.flush()
     with importing():
         from pumice.cli import progress
+        from pumice.flight.recorder import NOBODY, FlightRecorder
         from pumice.local.apiserver.serving import Place
         from pumice.local.nodes.process.leftovers import start_time
         from pumice.local.up import Up
@@ -217,7 +228,8 @@ async def _run(
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {wanted}"):
-            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
+            flight = FlightRecorder(flight_file, extra_plugins={}, log=log) if flight_file else NOBODY
+            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings, flight=flight)
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -376,7 +388,8 @@ def _record_running(running: Running) -> Iterator[None]:
         note.write_bytes(msgspec.json.encode(running))
     except OSError as error:  # a home that is read-only, or none: the cluster does not need it
         why = f"{error.filename or note}: {error.strerror}"
-        click.echo(f"Warning: {why}: `pumice status` and `pumice down` will not find this cluster", err=True)
+        step = "`pumice status` and `pumice down` will not find this cluster: end it with Ctrl-C"
+        click.echo(f"Warning: {why}; {step}", err=True)
     try:
         yield
     finally:

@@ -151,6 +151,13 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
 
     @once
+    def has_placeable(self) -> bool:
+        """Whether a member waits that asks for something, and no gate holds it."""
+        return any(
+            task.status is Status.PENDING and not task.gates and not task.request.is_best_effort for task in self.tasks
+        )
+
+    @once
     def asked(self) -> Amounts:
         """What its waiting members ask for together."""
         return amounts.sum_of(task.request.amounts for task in self.tasks if task.status is Status.PENDING)

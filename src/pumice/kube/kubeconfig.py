@@ -143,7 +143,7 @@ def _read_file(path: Path) -> _File:
 def _document(text: bytes, path: Path) -> Any:
     """The first one of a file; JSON, as `pumice up` writes it, is read without the import of all that YAML needs."""
     if text.startswith(b"{"):
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
             return msgspec.json.decode(text)
     from pumice import yamltext
 

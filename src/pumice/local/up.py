@@ -17,6 +17,7 @@ import msgspec
 from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
+from pumice.flight.recorder import NOBODY, Unrecorded
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -72,6 +73,7 @@ class Up:
         log: Log,
         policy: Callable[[], Policy] | None = None,
         settings: ControllerSettings = DEFAULT_SETTINGS,
+        flight: Unrecorded = NOBODY,
     ) -> None:
         self._reviewer: Reviewer | None = None
         self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
@@ -80,6 +82,7 @@ class Up:
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
         self._settings = settings
+        self._flight = flight
         self._stack = contextlib.AsyncExitStack()
         self._informers: Informers
         self.client: Client
@@ -124,7 +127,7 @@ class Up:
             informers,
             self._policy,
             runtime,
-            Served(memory_place=MEMORY_PLACE, prices=self._settings.prices),
+            Served(memory_place=MEMORY_PLACE, prices=self._settings.prices, flight=self._flight),
         )
         self.controllers = Controllers(self.client, informers, runtime, self._settings, self.scheduler.meters)
         self._stack.callback(self.controllers.close)

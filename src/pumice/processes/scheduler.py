@@ -50,6 +50,7 @@ from pumice.scheduling.core.ports import Ports, no_measure
 from pumice.scheduling.evicting import mend, reserved_room
 from pumice.scheduling.time.forecast import World
 from pumice.telemetry.meters import Meters
+from pumice.telemetry.traces import OFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -133,7 +134,8 @@ class Scheduler:
         self._gpus = MeasuredGpus(chosen, clock=runtime.clock, log=runtime.log)
         self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
-        self._ports = Ports(measure=self._observer.measure)
+        is_measured = self.meters.is_read or runtime.tracing is not OFF
+        self._ports = Ports(measure=self._observer.measure if is_measured else no_measure)
         self._publish: Callable[[Cycle], None] = _publish_nothing
         self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
@@ -222,7 +224,8 @@ class Scheduler:
             telling.cancel()  # it writes what is left, also what the dispatcher said last
             await self._store.flush()
             await asyncio.wait({telling})
-            self._thread.submit(self._extending.close)  # after a plan that may still be asking
+            if self._extending.is_open:
+                self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
             self._flight.close()
 

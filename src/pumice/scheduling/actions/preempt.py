@@ -19,6 +19,7 @@ from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
+from pumice.scheduling.evicting.share_bound import ShareBound
 from pumice.scheduling.placing import pending, turns
 from pumice.scheduling.placing.heap import Heap
 
@@ -73,7 +74,9 @@ class _Preempting:
 
     def run(self) -> None:
         session = self.session
-        pool = Pool(session, session.points.preemptable, {self.queue.name}, EVICTABLE, is_preempting=True)
+        share = ShareBound(session, self.queue)
+        point = session.points.preemptable
+        pool = Pool(session, point, {self.queue.name}, EVICTABLE, is_preempting=True, share=share)
         turns.rank(session, self.gangs)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
@@ -199,7 +202,7 @@ class _Preempting:
         self.free_came_first |= free_first and question.is_mixed
         nodes = pool.promising(question.in_order(free_first=free_first), task)
         assert trial.screen is not None
-        return pool.first_that_works(nodes, pool.is_open(trial.screen, nodes), task, trial.on)
+        return pool.first_in_share(trial.screen, nodes, task, trial.on)
 
     def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
         """Those that evictions could open for such a pod."""

@@ -51,6 +51,7 @@ class Grant(Value):
     why: Callable[[QueueInfo, GangState, Shape], Reason]
     later: Callable[[QueueInfo, Shape, int, Freed], int] | None
     beyond: Beyond | None
+    could: Callable[[QueueInfo, Shape, Amounts], bool] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,12 +77,18 @@ class Allowance(Registrations[Grant]):
         why: Callable[[QueueInfo, GangState, Shape], Reason],
         later: Callable[[QueueInfo, Shape, int, Freed], int] | None = None,
         beyond: Beyond | None = None,
+        could: Callable[[QueueInfo, Shape, Amounts], bool] | None = None,
     ) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang. `later` answers like `most`, for a moment at which
         queues hold so much less (or, where negative, more) than now; without it the answer of now counts. `beyond` says which gangs may
-        take room that nobody could use within a share, and how much: without it none may.
+        take room that nobody could use within a share, and how much: without it none may. `could` says no only where the queue would take no such
+        pod even if its own pods gave back so much: evictions are not tried there.
         """
-        self._add(Grant(most, why, later, beyond))
+        self._add(Grant(most, why, later, beyond, could))
+
+    def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
+        """Whether the queue might take one such pod once its own pods have given back so much."""
+        return all(hook.call.could is None or hook.call.could(queue, shape, freed) for hook in self.hooks)
 
     def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
         """Whether a plugin lets the gang, which was refused, take its queue beyond the share."""
