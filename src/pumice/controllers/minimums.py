@@ -42,7 +42,9 @@ def resource_list(total: Mapping[str, int]) -> dict[str, str]:
 
 def same(left: ResourceList, right: ResourceList) -> bool:
     """True where both say the same, however they write it."""
-    return left.keys() == right.keys() and all(quantity.compare(left[name], right[name]) == 0 for name in right)
+    return left.keys() == right.keys() and all(
+        left[name] == right[name] or quantity.compare(left[name], right[name]) == 0 for name in right
+    )
 
 
 def _requests(spec: PodSpec) -> dict[str, int]:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 from msgspec.structs import replace
 
-from pumice.api.batch import ABSENT, Job, JobVolume
+from pumice.api.batch import ABSENT, Job, JobSpec, JobVolume
 from pumice.api.decoding import decode_value
 from pumice.api.defaults import apply_patch, job_patch
 from pumice.api.validation.limits import JOB_REPLICAS_MAX, TASKS_MAX
 
+SPECS_CACHED_MAX = 256
+SPEC_CACHED_BYTES_MAX = 2**15  # all of them together are 8 MiB
+
 
 def with_defaults(job: Job) -> Job:
     """The Job with what admission fills in, for clusters without our webhooks."""
-    told = msgspec.json.decode(msgspec.json.encode({"spec": job.spec}, enc_hook=dict))
-    patch = job_patch(told)
-    return replace(job, spec=decode_value(Job, apply_patch(told, patch)).spec) if patch else job
+    told = msgspec.json.encode({"spec": job.spec}, enc_hook=dict)
+    spec = _defaulted(told) if len(told) <= SPEC_CACHED_BYTES_MAX else _defaulted.__wrapped__(told)
+    return replace(job, spec=spec) if spec is not None else job
+
+
+@lru_cache(SPECS_CACHED_MAX)
+def _defaulted(told: bytes) -> JobSpec | None:
+    """The spec with its defaults; None where it has them. A Job is planned many times, and its spec is mostly the same."""
+    job = msgspec.json.decode(told)
+    patch = job_patch(job)
+    return decode_value(Job, apply_patch(job, patch)).spec if patch else None
 
 
 def pod_name(job: Job, task: str, index: int) -> str:
