@@ -346,10 +346,10 @@ PLANTED = {
     "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 18)),
     "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
     "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
-    "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("successors", 4)),
+    "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("users", 5)),
     "admission refuses nothing": Planted(
-        Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("successors", 3)
+        Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("reserved", 4)
     ),
-    "every cycle says again why a gang waits": Planted(Topics, "on", _returns(None), ("users", 2)),
+    "every cycle says again why a gang waits": Planted(Topics, "on", _returns(None), ("reserved", 3)),
     "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }
