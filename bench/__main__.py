@@ -23,6 +23,7 @@ HERE = (
     "explain",
     "fairshare",
     "reservations",
+    "month",
     "memory",
     "restart",
     "apiserver",

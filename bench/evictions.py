@@ -1,7 +1,8 @@
 """What making room costs a cycle: full nodes, gangs of 8 that wait in four queues, some of them of higher priority.
 
 The cases: those of higher priority evict within their queues (all of them in one cycle), nobody may evict anybody, the same in the cycle after
-it, and one queue takes back from another what it deserves. Each figure is the CPU time of a whole cycle under the built-in policy, the best of some rounds.
+it, one queue takes back from another what it deserves, and some of higher priority among nodes, requests and gangs of different sizes, where most nodes
+would give a queue too little of its share back. Each figure is the CPU time of a whole cycle under the built-in policy, the best of some rounds.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import random
 import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +50,7 @@ class Case(NamedTuple):
     high: int
     holders: int = QUEUES
     again: bool = False  # the cycle after: nothing has changed, and it is known what was tried in vain
+    mixed: bool = False  # nodes, requests and gangs of different sizes
 
 
 CASES = (
@@ -56,14 +59,27 @@ CASES = (
     Case("evict-again", 1000, 0, again=True),
     Case("evict-few", 200, 0),
     Case("evict-reclaim", 200, 0, holders=1),
+    Case("evict-mixed", 200, 20, mixed=True),
 )
 
 
+ONE = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}
+TWO = {"cpu": "16", "memory": "128Gi", "nvidia.com/gpu": "2"}
+NONE = {"cpu": "4", "memory": "16Gi"}
+LARGE = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(GPUS)}
+SMALL = {"cpu": "48", "memory": "384Gi", "pods": "110", "nvidia.com/gpu": "4"}
+PLAIN = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+MIXED = (
+    (LARGE, ((ONE, 4), (TWO, 2))),
+    (SMALL, ((ONE, 4),)),
+    (PLAIN, ((NONE, 16),)),
+)  # kinds of nodes, and what fills them
+
+
 def cluster(nodes: int, case: Case) -> Snapshot:
-    """Nodes full of pairs of one-GPU pods, and gangs that wait."""
+    """Nodes full of pairs of one-GPU pods, or of gangs of 1, 8 and 64 of different pods, and gangs that wait."""
     made = Cluster()
     intake = Intake(made)
-    room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(GPUS)}
     high = PriorityClass(metadata=ObjectMeta(name="high"), value=1000)
     intake.apply(changes.Upserted(object=high))
     for number in range(QUEUES):
@@ -72,19 +88,43 @@ def cluster(nodes: int, case: Case) -> Snapshot:
         intake.apply(changes.Upserted(object=queue))
     for number in range(nodes):
         meta = ObjectMeta(name=f"node-{number:05}", creation_timestamp=CREATED)
+        room = MIXED[number % len(MIXED)][0] if case.mixed else LARGE
         intake.apply(changes.Upserted(object=Node(metadata=meta, status=NodeStatus(allocatable=room, capacity=room))))
-    slots = [f"node-{number:05}" for _ in range(GPUS) for number in range(nodes)]
-    for number in range(nodes * GPUS // PAIR):
-        own = slots[number * PAIR : (number + 1) * PAIR]
-        _gang(intake, f"run-{number:05}", f"q{number % case.holders}", own)
+    for number, (own, asks) in enumerate(_running_mixed(nodes) if case.mixed else _running_pairs(nodes)):
+        _gang(intake, f"run-{number:05}", f"q{number % case.holders}", own, asks=asks)
+    sizes, kinds = ((1, 2, 4, 8, 16), (ONE, TWO, NONE)) if case.mixed else ((SIZE,), (ONE,))
     for number in range(case.waiting):
-        name = f"wait-{number:05}"
-        _gang(intake, name, f"q{number % QUEUES}", [""] * SIZE, "high" if number < case.high else "")
+        name, size = f"wait-{number:05}", sizes[number % len(sizes)]
+        priority_class, asks = "high" if number < case.high else "", kinds[number % len(kinds)]
+        _gang(intake, name, f"q{number % QUEUES}", [""] * size, priority_class, asks)
     return made.snapshot()
 
 
-def _gang(intake: Intake, name: str, queue: str, nodes: list[str], priority_class: str = "") -> None:
-    asks = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "1"}
+def _running_pairs(nodes: int) -> Iterator[tuple[list[str], dict[str, str]]]:
+    slots = [f"node-{number:05}" for _ in range(GPUS) for number in range(nodes)]
+    for number in range(nodes * GPUS // PAIR):
+        yield slots[number * PAIR : (number + 1) * PAIR], ONE
+
+
+def _running_mixed(nodes: int) -> Iterator[tuple[list[str], dict[str, str]]]:
+    chance = random.Random(1)  # noqa: S311
+    for asks in (ONE, TWO, NONE):
+        slots = [
+            f"node-{number:05}"
+            for number in range(nodes)
+            for kind, count in MIXED[number % len(MIXED)][1]
+            for _ in range(count if kind is asks else 0)
+        ]
+        chance.shuffle(slots)
+        while slots:
+            size = chance.choice((1, 1, 8, 8, 64))
+            yield slots[:size], asks
+            slots = slots[size:]
+
+
+def _gang(
+    intake: Intake, name: str, queue: str, nodes: list[str], priority_class: str = "", asks: dict[str, str] = ONE
+) -> None:
     group = PodGroup(
         metadata=ObjectMeta(namespace="team", name=name, uid=f"u-{name}", creation_timestamp=CREATED),
         spec=PodGroupSpec(min_member=len(nodes), queue=queue, priority_class_name=priority_class),

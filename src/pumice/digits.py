@@ -1,4 +1,4 @@
-"""Numbers that users write as text. Python neither reads nor prints more than 4,300 digits, and an error is no answer."""
+"""Numbers as text: how users write them, and how we do. Python neither reads nor prints more than 4,300 digits, and an error is no answer."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -23,6 +23,11 @@ def whole_number(text: str, *, most: int = INT32_MAX) -> int | None:
         return None
     number = int(text)
     return number if number <= most else None
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def ranges(numbers: Iterable[int]) -> str:

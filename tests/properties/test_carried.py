@@ -1,6 +1,5 @@
 """What is carried from cycle to cycle saves work and decides nothing: each cycle says what one would say that starts from nothing."""
 
-import dataclasses
 import random
 
 import msgspec
@@ -86,7 +85,7 @@ def test_a_cycle_says_what_one_without_a_past_would_say(rounds, name):
         for _ in range(STEPS):
             snapshot = life.step()
             carried = cycle.plan(snapshot, POLICIES[name], memory, now=now)
-            fresh = cycle.plan(dataclasses.replace(snapshot, carried={}), POLICIES[name], memory, now=now)
+            fresh = cycle.plan(msgspec.structs.replace(snapshot, carried={}), POLICIES[name], memory, now=now)
             assert repr(carried) == repr(fresh)
             memory, now = carried.memory, now + life.chance.choice((1, 60, 3600)) * instant.SECOND
 

@@ -28,9 +28,11 @@ from pumice.flight.recorder import slots_of
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.points.nodes import LoadScores
+from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import ShapeBook
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import pool, surplus
+from pumice.scheduling.evicting.lost_work import LostWork
 from pumice.scheduling.placing import turns
 from pumice.scheduling.plugins.proportion import Proportion
 from pumice.scheduling.time.timeline import Timeline
@@ -62,6 +64,8 @@ class Forgetful:
         patch.setattr(pool, "UNSEEN_MAX", -1)
         patch.setattr(pool.Pool, "could_open", asked_anew("_could_open", pool.Pool.could_open))
         patch.setattr(surplus, "_may_have_grown", lambda session: list(session.gangs.values()))
+        patch.setattr(Session, "queue_compare", asked_anew("_queue_orders", Session.queue_compare))
+        patch.setattr(LostWork, "_of_pod", asked_anew("_of_pods", LostWork._of_pod))
 
     def __exit__(self, *_):
         self.patch.undo()

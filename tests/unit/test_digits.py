@@ -6,7 +6,7 @@ import pytest
 from pumice.api import names
 from pumice.api.core import Node
 from pumice.api.decoding import decode_value
-from pumice.digits import DIGITS_MAX, INT32_MAX, whole_number
+from pumice.digits import DIGITS_MAX, INT32_MAX, counted, whole_number
 from pumice.errors import BadInput
 from pumice.local.apiserver import disruption
 from pumice.local.nodes import pretend_pods
@@ -49,3 +49,8 @@ class Table:
 
 def test_a_node_that_oversells_5000_digits_of_cpu_is_scored_as_one_that_oversells_nothing():
     assert not nodeorder.real_capacity(Table()).any()
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 nodes"), (1, "1 node"), (2, "2 nodes")])
+def test_one_is_counted_as_one(number, text):
+    assert counted(number, "node") == text

@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from pumice.api import changes, names
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
@@ -55,7 +57,7 @@ def _deaf_to_pods_that_go(apply):
 
 def _one_less(commit):
     async def short(self, planned, attempt):
-        await commit(self, dataclasses.replace(planned, binds=planned.binds[:-1] or planned.binds), attempt)
+        await commit(self, msgspec.structs.replace(planned, binds=planned.binds[:-1] or planned.binds), attempt)
 
     return short
 

@@ -33,6 +33,10 @@ class JobPhase(enum.StrEnum):
     FAILED = "Failed"
 
 
+LIVE_PHASES = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
+SUSPENDED_PHASES = frozenset({JobPhase.ABORTING, JobPhase.ABORTED})  # in all others a Job is over
+
+
 class JobEvent(enum.StrEnum):
     """What a policy may wait for; the schema accepts all, the webhook refuses those that can never fire."""
 

@@ -12,6 +12,7 @@ from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
 from pumice.cli.sources import LEADER, PODGROUP
 from pumice.cluster import amounts
+from pumice.digits import counted
 from pumice.scheduling.core.codes import Code
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _head(answer: Answer, now: Instant, job: str, pod: str, paint: Paint) -> str
     if members.finished:
         counts.append(f"{members.finished} have finished")
     need = f"{members.minimum} must start together"
-    rows.append(("Members:", f"{_count_text(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
+    rows.append(("Members:", f"{counted(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
     if gang.asks:
         least, whole = amounts.read(gang.asks), _whole(answer.detail)
         more = any(value > least.get(name, 0) for name, value in whole.items())
@@ -86,7 +87,7 @@ def _head(answer: Answer, now: Instant, job: str, pod: str, paint: Paint) -> str
 def others(schedulers: Mapping[str, int]) -> str:
     """Pods of the gang that no Pumice looks at: somebody forgot to name it, most of the time."""
     lines = [
-        f"  {_count_text(pods, 'pod')} of the group {'name' if pods != 1 else 'names'} the scheduler {name}; members of a gang need "
+        f"  {counted(pods, 'pod')} of the group {'name' if pods != 1 else 'names'} the scheduler {name}; members of a gang need "
         f"schedulerName: {' or '.join(SCHEDULER_NAMES)}"
         for name, pods in sorted(schedulers.items())
     ]
@@ -180,7 +181,7 @@ def _times(gang: model.Gang, now: Instant) -> str:
         time, since = (instant.parse_instant(each) for each in (gang.reservation.time, gang.reservation.since))
         wait = f"in {instant.human_duration(time - now)}" if time > now else "now"
         kept = instant.human_duration(max(now - since, 0))
-        nodes = _count_text(gang.reservation.nodes, "node")
+        nodes = counted(gang.reservation.nodes, "node")
         lines.append(
             f"  room on {nodes} is reserved from {gang.reservation.time} on at the latest, {wait}; kept for {kept}\n"
         )
@@ -224,15 +225,15 @@ def _leaving(detail: model.GangDetail, now: Instant) -> str:
         ends = instant.parse_instant(each.until) - now if each.until else 0
         within = f", within {instant.human_duration(max(ends, 0))}" if each.until else ""
         lines.append(
-            f"  {each.node}, for {_count_text(each.for_pods, 'pod')} of it: "
-            f"{_count_text(each.pods, 'pod')} with {_amounts_text(each.hold)} must end there{within}\n"
+            f"  {each.node}, for {counted(each.for_pods, 'pod')} of it: "
+            f"{counted(each.pods, 'pod')} with {_amounts_text(each.hold)} must end there{within}\n"
         )
     return f"Room that is being made for it:\n{''.join(lines)}" if lines else ""
 
 
 def _ahead(detail: model.GangDetail) -> str:
     lines = [
-        f"  {claim.gang}: {_amounts_text(claim.want[node])} on {node}, for {_count_text(pods, 'pod')}\n"
+        f"  {claim.gang}: {_amounts_text(claim.want[node])} on {node}, for {counted(pods, 'pod')}\n"
         for claim in detail.claims
         if claim.gang != detail.gang.key
         for node, pods in claim.places.items()
@@ -332,7 +333,7 @@ def _eviction(short: Sequence[model.Evictable], queue: str) -> str:
     for each in short:
         name = each.resource
         if each.lower_priority_pods:
-            pods = _count_text(each.lower_priority_pods, "pod")
+            pods = counted(each.lower_priority_pods, "pod")
             lines.append(f"  {pods} of lower priority in queue {queue}: {name} {each.held_by_them}\n")
         lines += [
             f"  queue {other}, beyond what it deserves: {name} {excess}\n"
@@ -349,7 +350,7 @@ def _suggestions(found: Suggestions | None) -> str:
     """Single changes, each tried by the engine; that none was found is worth knowing, too."""
     if found is None:
         return ""
-    plans = f"{found.tried} plan{'s' if found.tried != 1 else ''}"
+    plans = counted(found.tried, "plan")
     if not found.found:
         return f"What would start it: no single change that was tried ({plans})\n" if found.tried else ""
     lines = "".join(f"  {gang_names.by_job(each.text)}\n" for each in found.found)
@@ -363,12 +364,8 @@ def _message(detail: model.GangDetail, pod: model.Pod) -> str:
 
 def _pods(detail: model.GangDetail) -> str:
     said = Counter(message for pod in detail.pods if not pod.node and (message := _message(detail, pod)))
-    lines = [f"  {_count_text(count, 'pod')}: {message}\n" for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
+    lines = [f"  {counted(count, 'pod')}: {message}\n" for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
     return f"What the pods were told:\n{''.join(lines)}" if lines else ""
-
-
-def _count_text(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _indent(lines: str) -> str:

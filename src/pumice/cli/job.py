@@ -9,10 +9,10 @@ import click
 from pumice import instant
 from pumice.api import cells, names
 from pumice.api.scheduling import VOLCANO
-from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument, warn
 from pumice.cli.results import Column, Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput, NotFound, PumiceError
 
 if TYPE_CHECKING:
     from pumice.api.meta import Json
@@ -126,7 +126,22 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     events = await describe.events_of_job(access.client, found)
     now = access.clock.now()
-    return Report(lambda paint: describe.job_text(found, events, now, paint), describe.tidy(found))
+    starts = await _start_of(access, found, now)
+    return Report(lambda paint: describe.job_text(found, events, now, paint, starts=starts), describe.tidy(found))
+
+
+async def _start_of(access: ClusterAccess, job: Json, now: Instant) -> str:
+    """When a Job that waits will start, as the leading scheduler foresees it; empty where nobody does."""
+    from pumice.cli import forecast, waiting
+
+    if waiting.phase_of(job) not in {"Pending", "Restarting"}:
+        return ""
+    meta = job["metadata"]
+    state = await forecast.leaders_state(access, meta["namespace"])
+    key = f"{meta['namespace']}/{meta['name']}-{meta['uid']}"
+    return (
+        next((forecast.start_text(each.forecast, now) for each in state.gangs if each.key == key), "") if state else ""
+    )
 
 
 @job.command()
@@ -250,7 +265,7 @@ async def wait(access: ClusterAccess, name: str, phase: str, timeout_s: float | 
 @asks()
 @name_argument("-N", "--name", kind=KIND, several=True)
 async def restart(access: ClusterAccess, name: str) -> Done:
-    """End a Job's pods and start it anew; that counts as one of its retries."""
+    """End a Job's pods and start it anew, for one of its retries; for none where it is suspended."""
     return await command_job(access, name, "RestartJob", "restarting")
 
 
@@ -276,8 +291,33 @@ async def command_job(access: ClusterAccess, name: str, action: str, deed: str) 
     from pumice.kube import commands
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    _check_effect(found, action)
     await commands.command(access.client, by_struct(Job), found, action, namespace=access.namespace)
     return Done(by_struct(Job), found, deed)
+
+
+def _is_over(job: Json) -> bool:
+    from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES
+    from pumice.cli import waiting
+
+    return waiting.phase_of(job) not in LIVE_PHASES | SUSPENDED_PHASES
+
+
+def _check_effect(job: Json, action: str) -> None:
+    """Refuses what can have no effect, and warns where it has one only if another command is still under way."""
+    from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES
+    from pumice.cli import waiting
+
+    name, phase = job["metadata"]["name"], waiting.phase_of(job)
+    if _is_over(job):
+        raise PumiceError(
+            f"job {name} is {phase}, and a Job that is over stays so; to run it again, delete it "
+            f"(`pumice job delete {name}`) and submit it anew"
+        )
+    if action == "AbortJob" and phase in SUSPENDED_PHASES:
+        warn(f"job {name} is {phase}: it is suspended already")
+    if action == "ResumeJob" and phase in LIVE_PHASES:
+        warn(f"job {name} is {phase}, not suspended: this only takes back a suspension that is under way")
 
 
 @job.command()
@@ -316,10 +356,12 @@ async def scale(access: ClusterAccess, name: str, replicas: int, task: str, mini
     """Change how many pods a task has."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
-    from pumice.cli import submitting
+    from pumice.cli import submitting, waiting
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     wanted = submitting.scale_job(found, replicas, task=task, minimum=minimum)
+    if _is_over(found):
+        warn(f"job {name} is {waiting.phase_of(found)}: no pod of it will be made or ended any more")
     # The version read goes along, so that a change by another client in between is a conflict and not lost.
     written = await access.client.update(Job, name, wanted, namespace=access.namespace)
     return Done(by_struct(Job), written.json(), "scaled")

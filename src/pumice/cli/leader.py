@@ -22,8 +22,8 @@ from pumice.api import names
 from pumice.errors import NotFound, PumiceError, Refused
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access
+from pumice.kube.direct import DirectTransport
 from pumice.kube.errors import StatusError
-from pumice.kube.one_shot import BriefTransport
 from pumice.kube.transport import Request
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ async def _through(access: ClusterAccess, address: str, question: Question, toke
             if error.code in _NO_SENSE and not error.reason:  # the API server's own answers have one
                 raise Rejected(error.message) from error
             raise
-    async with BriefTransport(_direct(address, token), user_agent="pumice-cli") as transport:
+    async with DirectTransport(_direct(address, token), user_agent="pumice-cli") as transport:
         response = await transport.call(Request("GET", path, query))
     if response.status != 200:
         kind = Forbidden if response.status == 403 else Rejected if response.status in _NO_SENSE else Unanswered

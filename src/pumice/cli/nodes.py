@@ -9,6 +9,7 @@ import click
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.record_options import price_option, prices_of
 from pumice.cli.results import Report
+from pumice.digits import counted
 from pumice.errors import NotFound
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ async def nodes(access: ClusterAccess, resource: str, each: str, prices: tuple[s
     if worker:
         count = room.workers(session, worker)
         data["largestGangs"] = [{"each": amounts.text(worker), "workers": count}]
-        gang = f"Largest gang that fits now: {count} workers of {amounts.text(worker)}"
+        gang = f"Largest gang that fits now: {counted(count, 'worker')} of {amounts.text(worker)}"
         text = f"{cards_text(seen)}\n{gang}{_left_out_text(seen)}"
     return Report(text, data, tuple(f"node/{each.name}" for each in seen.nodes))
 
@@ -59,9 +60,9 @@ def cards_text(seen: Rooms) -> str:
     for node in seen.nodes:
         numbers = (node.cards, node.used, node.free, node.fragmented, node.pods)
         rows.append((node.name, node.state, *map(str, numbers)))  # type: ignore[arg-type]
-    counted = ("cards", "used", "free", "fragmented", "pods")
-    sums = [str(sum(getattr(node, name) for node in seen.nodes)) for name in counted]
-    rows.append((f"({len(seen.nodes)} nodes)", "", *sums))  # type: ignore[arg-type]
+    summed = ("cards", "used", "free", "fragmented", "pods")
+    sums = [str(sum(getattr(node, name) for node in seen.nodes)) for name in summed]
+    rows.append((f"({counted(len(seen.nodes), 'node')})", "", *sums))  # type: ignore[arg-type]
     return align(rows)
 
 
@@ -86,5 +87,5 @@ def stranded_text(seen: Rooms) -> str:
 def _left_out_text(seen: Rooms) -> str:
     if not seen.left_out:
         return ""
-    listed = ", ".join(f"{count} {'node' if count == 1 else 'nodes'} ({why})" for why, count in seen.left_out.items())
+    listed = ", ".join(f"{counted(count, 'node')} ({why})" for why, count in seen.left_out.items())
     return f"\nNot counted in it: {listed}"

@@ -12,6 +12,7 @@ import click
 from pumice.cli import record_access
 from pumice.cli.cluster_command import Target, targets
 from pumice.cli.record_options import price_option, prices_of
+from pumice.digits import counted
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ _HEADS = ("GPU-HOURS", "LOST", "COST", "COST-LOST")
     "--output",
     "--format",
     "form",
-    type=click.Choice(("text", "csv", "html", "json")),
-    default="text",
+    type=click.Choice(("table", "text", "csv", "html", "json", "yaml")),
+    default="table",
     show_default=True,
+    help="text is another word for table.",
 )
 @record_access.record_option
 @price_option
@@ -83,12 +85,8 @@ def _show(report: Report, bill: Bill, form: str, *, title: str) -> None:
         from pumice.record import page
 
         click.echo(page.html(report, bill, title=title))
-    elif form == "json":
-        import msgspec
-
-        click.echo(
-            msgspec.json.format(msgspec.json.encode({"title": title, "bill": bill, "gaps": report.gaps}), indent=2)
-        )
+    elif form in {"json", "yaml"}:
+        printing.echo_data({"title": title, "bill": bill, "gaps": report.gaps}, form)
     elif form == "csv":
         rows = [[bill.by, "gpuHours", "lostGpuHours", "dollars", "lostDollars"]]
         rows += [
@@ -110,7 +108,7 @@ def _show(report: Report, bill: Bill, form: str, *, title: str) -> None:
             texts.append(["idle", f"{bill.idle_gpu_hours:.2f}", "", cells.money(bill.idle_dollars), ""])
         click.echo(printing.align(texts), nl=False)
         for _, _, rows_lost in report.gaps:
-            click.echo(f"pumice: the record has a gap: {rows_lost} rows were given up in this time", err=True)
+            click.echo(f"pumice: the record has a gap: {counted(rows_lost, 'row')} given up in this time", err=True)
 
 
 def _numbers(name: str, *values: float | None) -> list[str]:

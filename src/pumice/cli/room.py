@@ -128,7 +128,7 @@ def rooms(session: Session, resource: str = "", prices: Mapping[str, float] = NO
     most = max((each.cards for each in found), default=0)
     sizes = [2**power for power in range(most.bit_length()) if 2**power <= most]
     gangs = {size: workers(session, {resource: size * amounts.MILLI}) for size in sorted({*sizes, most} - {0})}
-    lost = tuple(each for each in idle.stranded(session.room) if each.resource == resource)
+    lost = tuple(each for each in idle.stranded(session) if each.resource == resource)
     return Rooms(resource, tuple(found), gangs, _refusing_nodes(session), lost, prices.get(resource))
 
 

@@ -9,6 +9,7 @@ import click
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.record_options import price_option, prices_of
 from pumice.cli.results import Live, Report
+from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -115,8 +116,8 @@ def idle_text(found: Usage, now: Instant, *, rows: int, paint: Paint) -> str:
     jobs = _jobs(found, lambda value: shown(found.resource, value), now, rows, paint)
     dollars = [each.dollars_per_hour for each in found.jobs if each.dollars_per_hour is not None]
     cost = f", ${sum(dollars):,.2f} an hour" if dollars else ""
-    many = "1 job" if len(found.jobs) == 1 else f"{len(found.jobs)} jobs"
-    return f"{jobs}\n{many} below 5 % of their GPUs for ten minutes{cost}"
+    below = f"{counted(len(found.jobs), 'job')} below 5 % of {'its' if len(found.jobs) == 1 else 'their'} GPUs"
+    return f"{jobs}\n{below} for ten minutes{cost}"
 
 
 def percent(share: float) -> str:

@@ -14,6 +14,7 @@ from pumice.api.kinds import by_struct
 from pumice.api.pods import Pod
 from pumice.cli import fetching, progress, tables
 from pumice.cli.results import Query
+from pumice.digits import counted
 from pumice.errors import Conflict, PumiceError
 from pumice.kube import errors
 
@@ -82,24 +83,25 @@ async def job_ends(access: ClusterAccess, made: Json, timeout_s: float | None, *
 
 
 def phase_of(job: Json) -> str:
-    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "")
+    """Pending before its controller has looked at it."""
+    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
 
 
 def _standing(job: Json) -> str:
     status = job.get("status") or {}
     running, total = status.get("running", 0), tables.replicas(job)
-    return f"job {job['metadata']['name']}: {phase_of(job) or 'Pending'}, {running} of {total} pods run"
+    return f"job {job['metadata']['name']}: {phase_of(job)}, {running} of {total} pods run"
 
 
 async def job_is_gone(access: ClusterAccess, name: str, timeout_s: float | None) -> None:
     """Returns when neither the Job nor a pod of it is there any more."""
-    left = ["job", 0]
+    left = ["the job itself"]
     query = Query(kind=by_struct(Job), columns=(), namespace=access.namespace, name=name)
     pods = Query(kind=by_struct(Pod), columns=(), namespace=access.namespace, labels=f"{names.JOB_NAME}={name}")
 
     def no_pods(found: Sequence[Json]) -> bool:
-        left[:] = ["pods", len(found)]
-        tell(f"job {name}: {len(found)} pods are ending")
+        left[0] = counted(len(found), "pod")
+        tell(f"job {name}: {left[0]} ending")
         return not found
 
     with progress.show(f"job {name} is being deleted") as tell:
@@ -108,7 +110,6 @@ async def job_is_gone(access: ClusterAccess, name: str, timeout_s: float | None)
                 await until(access, query, lambda found: not found)
                 await until(access, pods, no_pods)
         except TimeoutError:
-            rest = "the job itself" if left[0] == "job" else f"{left[1]} pods"
             raise Conflict(
-                f"job {access.namespace}/{name}: {rest} still there after {timeout_s:g} s; see `pumice pod list -j {name}`"
+                f"job {access.namespace}/{name}: {left[0]} still there after {timeout_s:g} s; see `pumice pod list -j {name}`"
             ) from None

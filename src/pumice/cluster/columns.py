@@ -6,11 +6,12 @@ Two rows beyond the real resources carry what scores count for cpu and memory (r
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,8 +72,7 @@ class Axis:
         return column
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class NodeTable:
+class NodeTable(Value, eq=False):
     """All nodes at one moment, ordered by creation and name; arrays have shape (resources, nodes)."""
 
     axis: Axis

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -80,7 +79,7 @@ def with_nodes(snapshot: Snapshot, like: str, count: int) -> Snapshot:
 
 def _changed(snapshot: Snapshot, what: object, **parts: object) -> Snapshot:
     """Another snapshot, by other rules: what was learnt under the old ones (evictions in vain) does not hold in it."""
-    return dataclasses.replace(snapshot, rules=fingerprint(snapshot.rules, what), **parts)  # type: ignore[arg-type]
+    return msgspec.structs.replace(snapshot, rules=fingerprint(snapshot.rules, what), **parts)
 
 
 def _with_gangs(snapshot: Snapshot, gangs: Mapping[str, Gang]) -> Snapshot:
@@ -118,7 +117,7 @@ def _without_tasks(table: NodeTable, gone: Iterable[Task]) -> NodeTable:
             releasing[:, place] -= demand * (task.status is Status.RELEASING)
         uids = {task.uid for task in those}
         tasks[place] = Residents(task for task in tasks[place] if task.uid not in uids)
-    return dataclasses.replace(table, used=used, releasing=releasing, tasks=tasks)
+    return msgspec.structs.replace(table, used=used, releasing=releasing, tasks=tasks)
 
 
 def made_anew(pod: Pod, uid: str = "") -> Pod:

@@ -53,7 +53,7 @@ def is_past(thing: Any, known: Any) -> bool:
     had, has = known.metadata.resource_version, thing.metadata.resource_version
     # Equal by content, too: forecasts and what-if change objects that keep their version.
     is_same = bool(has) and has == had and thing == known
-    if is_same or versions.is_older(has, than=had):
+    if is_same or (has != had and versions.is_older(has, than=had)):
         return True
     if not isinstance(thing, Pod) or thing.metadata.uid != known.metadata.uid:
         return False

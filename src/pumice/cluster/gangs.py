@@ -6,6 +6,8 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from pumice import instant
 from pumice.api import names, run_time
 from pumice.api.batch import TopologyMode
@@ -15,6 +17,7 @@ from pumice.cluster import amounts
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import FINISHED, OCCUPYING, Status, Task, go_bool, preemptable
+from pumice.values import Value, once
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 OUR_NOTES = frozenset(
     {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
 )  # annotations that we write onto groups
+_UNSAID = frozenset({None})
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
@@ -45,8 +49,7 @@ class Closeness:
     tier_name: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SubGang:
+class SubGang(Value, eq=False):
     """Members that a subGroupPolicy keeps together; a gang without policies is its own and only sub gang."""
 
     key: str
@@ -62,8 +65,7 @@ class SubGang:
         return max([0, *(task.priority for task in self.tasks)])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GangSpec:
+class GangSpec(Value):
     """What the group object says, without its members."""
 
     key: str
@@ -107,8 +109,7 @@ class GangSpec:
         return written is not None and go_bool(written) is not True
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is found out once is kept
-class Gang:
+class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is kept
     """A gang and its members at one moment; `counts` is indexed by Status."""
 
     spec: GangSpec
@@ -121,7 +122,7 @@ class Gang:
     def key(self) -> str:
         return self.spec.key
 
-    @functools.cached_property
+    @once
     def started(self) -> Instant | None:
         """When the gang's minimum was started (run_time.py); None while too few members have been."""
         recorded = run_time.run_of(self.spec.annotations).started
@@ -131,7 +132,7 @@ class Gang:
         except instant.InstantError:
             return None  # no API server writes such a time
 
-    @functools.cached_property
+    @once
     def held(self) -> tuple[tuple[Request, tuple[str, ...]], ...]:
         """What its members hold that are on nodes and not leaving: equal requests together, with the node of each."""
         found: dict[Request, list[str]] = {}
@@ -140,31 +141,43 @@ class Gang:
                 found.setdefault(task.request, []).append(task.node)
         return tuple((request, tuple(nodes)) for request, nodes in found.items())
 
-    @functools.cached_property
+    @once
     def held_between(self) -> tuple[Holding, ...]:
         return held_between(self.tasks)
 
-    @functools.cached_property
+    @once
     def waiting_best_effort(self) -> int:
         """Members that wait, and ask for nothing."""
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
 
-    @functools.cached_property
+    @once
     def asked(self) -> Amounts:
         """What its waiting members ask for together."""
         return amounts.sum_of(task.request.amounts for task in self.tasks if task.status is Status.PENDING)
 
-    @functools.cached_property
+    @once
     def least(self) -> Amounts:
         """What its first members ask for, as many as it needs: its minimum where none is written."""
         return amounts.sum_of(task.request.amounts for task in self.tasks[: max(self.spec.min_member, 1)])
 
-    @functools.cached_property
+    @once
     def is_uniform(self) -> bool:
         """Whether all members ask for the same."""
         return all(task.request.amounts == self.tasks[0].request.amounts for task in self.tasks)
 
-    @functools.cached_property
+    @once
+    def waits_as_one(self) -> bool:
+        """Whether all members wait, behind no gate, ask for something and rank the same: who refuses one of them refuses all that are alike."""
+        return len(self.tasks) > 0 and all(
+            task.status is Status.PENDING
+            and not task.gates
+            and not task.is_best_effort
+            and task.priority == self.tasks[0].priority
+            and task.pod.spec.preemption_policy == self.tasks[0].pod.spec.preemption_policy
+            for task in self.tasks
+        )
+
+    @once
     def is_steady(self) -> bool:
         """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
         spec, roles = self.spec, self.spec.role_minimums
@@ -176,12 +189,12 @@ class Gang:
             and all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
         )
 
-    @functools.cached_property
+    @once
     def wants_closeness(self) -> bool:
         """Whether its members, or those of a sub gang, are to be near one another."""
         return self.spec.closeness is not None or any(sub.closeness is not None for sub in self.sub_gangs)
 
-    @functools.cached_property
+    @once
     def created(self) -> Instant | None:
         """When its group was made; None where that is not a time."""
         try:
@@ -189,17 +202,17 @@ class Gang:
         except instant.InstantError:
             return None
 
-    @functools.cached_property
+    @once
     def known(self) -> dict[Hashable, Any]:
         """What was found out that depends on the gang as it is and on the key alone; a gang that has not changed is not asked again."""
         return {}
 
-    @functools.cached_property
+    @once
     def asks_for_queue_gate(self) -> bool:
         """Whether a member wants to be held until its queue has a share for it."""
         return any(task.pod.metadata.annotations.get(names.QUEUE_ALLOCATION_GATE) == "true" for task in self.tasks)
 
-    @functools.cached_property
+    @once
     def fingerprint(self) -> str:
         """Of what the gang asks for and how far its members got; what we write onto its group ourselves does not count."""
         spec = self.spec
@@ -229,11 +242,11 @@ class Orphans:
 
     tasks: tuple[Task, ...]
 
-    @functools.cached_property
+    @once
     def held_between(self) -> tuple[Holding, ...]:
         return held_between(self.tasks)
 
-    @functools.cached_property
+    @once
     def queue(self) -> str:
         """The queue that a Job writes onto its pods; empty where none is written."""
         return self.tasks[0].pod.metadata.annotations.get(names.JOB_QUEUE, "")
@@ -298,15 +311,16 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
     found: dict[str, Duration] = {}
     for field, key in (("time_limit", names.TIME_LIMIT), ("running_estimate", names.RUNNING_ESTIMATE)):
         own = _duration(spec.annotations.get(key))
-        texts = () if own is not None else {task.pod.metadata.annotations.get(key) for task in members}
-        if known := [each for each in (own, *map(_duration, texts)) if each is not None]:
-            found[field] = max(known)
+        if own is None and (texts := {task.pod.metadata.annotations.get(key) for task in members} - _UNSAID):
+            own = max((each for each in map(_duration, texts) if each is not None), default=None)
+        if own is not None:
+            found[field] = own
     if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
         limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects
         found.setdefault("running_estimate", limit)
     if all(getattr(spec, field) == length for field, length in found.items()):
         return spec
-    return dataclasses.replace(spec, **found)  # type: ignore[arg-type]
+    return msgspec.structs.replace(spec, **found)
 
 
 @functools.lru_cache(1024)

@@ -7,7 +7,6 @@ watch says afterwards may be older (docs/adr/0016).
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,18 +24,18 @@ from pumice.api.topology import HyperNode
 from pumice.cluster import amounts, cards, freshness, relevance, state
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.queues import queue_of
-from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, moved_on, task_of
+from pumice.cluster.tasks import EVICTABLE, FINISHED, ON_A_NODE, Status, Task, as_mate, moved_on, task_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pumice.api.meta import Struct
-    from pumice.cluster.columns import Column
     from pumice.cluster.state import Cluster, GangSlot, NodeSlot
 
 
 _NUMBER = re.compile(r"[0-9]{1,64}")
 ATTEMPTS_MAX = 4_096  # stamped in the future; the oldest are forgotten first
+_RAN = frozenset({Status.RUNNING, Status.SUCCEEDED})
 GONE_MAX = 16_384  # uids of pods that are gone, so that an answer or an event that comes late does not bring them back
 
 
@@ -62,6 +61,7 @@ class Intake:
         self._assumed: dict[str, changes.Assumed] = {}
         self._evicting: set[str] = set()
         self._gone: dict[str, None] = dict.fromkeys(gone)
+        self._last: Task | None = None  # that news was about
         _learn(cluster, dict.fromkeys(resources, 0))
 
     @property
@@ -99,18 +99,32 @@ class Intake:
             case _:
                 self._outcome(change)
 
+    def get_on(self, pods: Iterable[Pod]) -> None:
+        """As an Upserted for each, of pods that somebody runs ahead and that have only got on: nothing comes late that has to be kept out."""
+        for pod in pods:
+            uid = pod.metadata.uid
+            known = self.cluster.tasks.get(uid)
+            is_plain = known is not None and known.pod is self._pods.get(uid) and uid not in self._evicting
+            task = moved_on(known, pod) if known is not None and known.gang and is_plain else None
+            if task is None or task.status not in _RAN or names.EVICTION_NOTICE in pod.metadata.annotations:
+                self.apply(changes.Upserted(object=pod))
+                continue
+            self.cluster.revision += 1
+            self._pods[uid] = pod
+            if task.node:
+                self._assumed.pop(uid, None)
+            self._replace(uid, task)
+
     # ------------------------------------------------------------------------------------------------- news
 
     def _upsert(self, thing: Struct) -> None:
         if isinstance(thing, Pod):
-            known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
-        else:
-            known = freshness.last_seen(self.cluster, thing)
+            self._upsert_pod(thing)
+            return
+        known = freshness.last_seen(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
-            case Pod():
-                self._upsert_pod(thing)
             case Node():
                 self._upsert_node(thing)
             case PodGroup():
@@ -184,10 +198,11 @@ class Intake:
     # ------------------------------------------------------------------------------------------------- pods
 
     def _upsert_pod(self, pod: Pod) -> None:
-        key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
-        if uid in self._gone:
+        key = pod.metadata.key
+        uid, former = pod.metadata.uid or key, self._uid_by_key.get(key)
+        last = self._pods.get(former) if former is not None else None
+        if uid in self._gone or (last is not None and freshness.is_past(pod, last)):
             return
-        former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
         known = self._pods.get(uid)
@@ -246,16 +261,16 @@ class Intake:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        task = _task_of(pod, self._gang_of(pod), self.cluster.tasks.get(uid))
+        task = self._last = _task_of(pod, self._gang_of(pod), self.cluster.tasks.get(uid), self._last)
         assumed = self._assumed.get(uid)
         if assumed is not None and task.status is Status.PENDING:
-            task = dataclasses.replace(
+            task = msgspec.structs.replace(
                 task, status=Status.BINDING, node=assumed.node, pod=_with_annotations(pod, assumed)
             )
         elif task.status in EVICTABLE and (uid in self._evicting or _has_to_leave(pod)):
-            task = dataclasses.replace(task, status=Status.RELEASING)
+            task = msgspec.structs.replace(task, status=Status.RELEASING)
         elif task.status is Status.BOUND and _is_nowhere(self.cluster, task):
-            task = dataclasses.replace(task, status=Status.UNKNOWN)
+            task = msgspec.structs.replace(task, status=Status.UNKNOWN)
         # A pod that is not ours matters only while it takes room.
         self._replace(uid, task if task.gang or (task.node and task.status not in FINISHED) else None)
 
@@ -367,10 +382,13 @@ def _charge(cluster: Cluster, task: Task, sign: int) -> None:
 
 
 def _add(cluster: Cluster, column: int, task: Task, sign: int) -> None:
-    demand: Column = cluster.axis.demand(task.request) * sign
-    cluster.used[:, column] += demand
-    if task.status is Status.RELEASING:
-        cluster.releasing[:, column] += demand
+    demand = cluster.axis.demand(task.request)
+    for rows in (cluster.used, cluster.releasing) if task.status is Status.RELEASING else (cluster.used,):
+        own = rows[:, column]
+        if sign > 0:
+            own += demand
+        else:
+            own -= demand
 
 
 def _learn(cluster: Cluster, new: amounts.Amounts) -> None:
@@ -393,8 +411,11 @@ def _new_column(cluster: Cluster) -> int:
     return cluster.free_columns.pop()
 
 
-def _task_of(pod: Pod, gang: str, known: Task | None) -> Task:
+def _task_of(pod: Pod, gang: str, known: Task | None, mate: Task | None) -> Task:
+    """Found from what is known of it, or of a pod that came before it and is its equal."""
     task = moved_on(known, pod) if known is not None and known.gang == gang else None
+    if task is None and mate is not None and mate.gang == gang:
+        task = as_mate(mate, pod)
     return task_of(pod, gang=gang) if task is None else task
 
 

@@ -74,6 +74,8 @@ def _now(matters: bool) -> Urgency:  # noqa: FBT001  a yes or no becomes a word
 def changes_rules(cluster: Cluster, change: changes.Change) -> bool:
     """Whether nodes, queues, priority classes or disruption budgets may differ after this change in what they allow."""
     match change:
+        case changes.Upserted(object=Pod() | PodGroup()) | changes.Deleted(object=Pod() | PodGroup()):
+            return False  # most of all news
         case changes.Upserted(object=Node() as node):
             slot = cluster.nodes.get(node.metadata.name)
             known = slot.node if slot is not None else None

@@ -11,6 +11,7 @@ import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from pumice.api.policy import PodDisruptionBudget
@@ -22,6 +23,7 @@ from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.residents import Residents
 from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -61,6 +63,19 @@ class GangSlot:
     group: PodGroup | NativePodGroup | None = None
     tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
     is_admitted: bool = False  # we have decided so, and the group does not show it yet
+    read: tuple[PodGroup, gangs.GangSpec] | None = None  # the group that was last read, and what it says
+
+    def spec_of(self, group: PodGroup, priority: int, default_queue: str) -> gangs.GangSpec:
+        """What the group says; of one that has only got on since it was last read, no more than its status is read again."""
+        known, spec = self.read or (None, None)
+        is_same = known is not None and known.metadata is group.metadata and known.spec is group.spec
+        if spec is None or not is_same or spec.priority != priority:
+            spec = gangs.spec_of_pod_group(group, priority=priority, default_queue=default_queue)
+        elif known is not group:
+            phase, conditions = group.status.phase or PodGroupPhase.PENDING.value, group.status.conditions
+            spec = msgspec.structs.replace(spec, phase=phase, conditions=conditions)
+        self.read = group, spec
+        return spec
 
 
 class Lineage(NamedTuple):
@@ -71,8 +86,7 @@ class Lineage(NamedTuple):
     changed: frozenset[str]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(Value, eq=False):
     """Everything a scheduling cycle may read, at one moment."""
 
     revision: int
@@ -87,10 +101,10 @@ class Snapshot:
     orphans: Mapping[str, Orphans]  # by the key of the group that they name and that does not exist
     rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
     shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
-    seen_at: Mapping[str, Instant] = dataclasses.field(
+    seen_at: Mapping[str, Instant] = msgspec.field(
         default_factory=dict
     )  # attempts stamped in the future: when they were first seen
-    carried: dict[Hashable, Any] = dataclasses.field(
+    carried: dict[Hashable, Any] = msgspec.field(
         default_factory=dict
     )  # what was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there
     lineage: Lineage | None = None  # says nothing of other gangs than its own: a copy of a snapshot may have some
@@ -216,7 +230,7 @@ class Cluster:
             for name in self.changed_residents & table.index.keys():
                 tasks[table.index[name]] = _freeze_tasks(self.nodes[name])
             used, releasing = self._columns(self.used), self._columns(self.releasing)
-            table = dataclasses.replace(table, tasks=tasks, used=used, releasing=releasing)
+            table = msgspec.structs.replace(table, tasks=tasks, used=used, releasing=releasing)
         self.changed_residents.clear()
         self.nodes_changed = False
         self._frozen_nodes = table
@@ -247,7 +261,9 @@ class Cluster:
     def _freeze_gangs(self) -> Lineage:
         """Bring the frozen gangs up to date; they stand in the order of their keys, so that arrival decides nothing."""
         last = next(reversed(self._frozen_gangs), "")
-        new = self.changed_gangs - self._frozen_gangs.keys()
+        new = [
+            key for key in self.changed_gangs if key not in self._frozen_gangs
+        ]  # a set less all keys would look at all
         for key in sorted(self.changed_gangs) if new else self.changed_gangs:
             slot = self.gangs.get(key)
             spec = None if slot is None else self._gang_spec(key, slot)
@@ -277,8 +293,8 @@ class Cluster:
         priority = self._class_priority(group.spec.priority_class_name, None)
         if is_native(key):
             return gangs.spec_of_native(group, key=key, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
-        spec = gangs.spec_of_pod_group(group, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
-        return dataclasses.replace(spec, phase=PodGroupPhase.INQUEUE.value) if slot.is_admitted else spec
+        spec = slot.spec_of(group, priority, self.default_queue)  # type: ignore[arg-type]
+        return msgspec.structs.replace(spec, phase=PodGroupPhase.INQUEUE.value) if slot.is_admitted else spec
 
     def _class_priority(self, name: str, written: int | None) -> int:
         """The named class's value, else what the pod carries, else the global default's, else zero."""

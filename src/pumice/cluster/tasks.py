@@ -9,7 +9,6 @@ Allocated and Pipelined exist only inside a session; Binding lasts from our deci
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from pumice.api import names
 from pumice.cluster.mounts import Mounts, mounts_of
 from pumice.cluster.requests import Request, asks_the_same, request_of
 from pumice.cluster.terms import Terms, terms_of
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,8 +60,7 @@ ON_A_NODE = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class Task(Value, eq=False):
     """What scheduling reads of one pod. A new version of the pod is a new Task with the same uid."""
 
     uid: str
@@ -130,6 +129,25 @@ def moved_on(task: Task, pod: Pod) -> Task | None:
     return Task(
         task.uid, task.namespace, task.name, task.gang, task.role, status_of(pod), node, task.request, task.priority,
         task.created, task.preemptable, task.gates, task.revocable_zone, task.index, task.terms, task.mounts, pod,
+    )  # fmt: skip
+
+
+def as_mate(task: Task, pod: Pod) -> Task | None:
+    """The task of a pod that was made as another one was, but for its name; None where anything else may differ."""
+    meta, known = pod.metadata, task.pod.metadata
+    if (
+        pod.spec is not task.pod.spec
+        or pod.status is not task.pod.status
+        or meta.deletion_timestamp != known.deletion_timestamp
+    ):
+        return None
+    if meta.annotations is not known.annotations or meta.labels is not known.labels or meta.namespace != task.namespace:
+        return None
+    if pod.spec.node_name or task.mounts is not None:  # which may be named after the pod
+        return None
+    return Task(
+        meta.uid or meta.key, task.namespace, meta.name, task.gang, task.role, status_of(pod), "", task.request, task.priority,
+        meta.creation_timestamp or "", task.preemptable, task.gates, task.revocable_zone, index_of(meta.name), task.terms, None, pod,
     )  # fmt: skip
 
 

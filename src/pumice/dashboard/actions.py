@@ -10,8 +10,8 @@ import dataclasses
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES, Job, JobPhase
 from pumice.api.batch import Action as Word
-from pumice.api.batch import Job, JobPhase
 from pumice.api.bus import Command
 from pumice.api.kinds import by_struct
 from pumice.api.priority import PriorityClass
@@ -34,8 +34,6 @@ CLASSES_OFFERED_MAX = 200
 NAME_CHARS_MAX = 253  # of what goes into the log
 KINDS = {"jobs": by_struct(Job), "podgroups": by_struct(PodGroup), "queues": by_struct(Queue)}
 _COMMANDS = by_struct(Command)
-_STARTED = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
-_SUSPENDED = frozenset({JobPhase.ABORTING, JobPhase.ABORTED})
 _OPEN = frozenset({"Open", "Unknown"})
 _CLOSED = frozenset({"Closed", "Closing"})
 
@@ -74,7 +72,7 @@ _PRIORITY = Action(
     kind="jobs",
     label="Change priority",
     verb="patch",
-    phases=_STARTED | _SUSPENDED,
+    phases=LIVE_PHASES | SUSPENDED_PHASES,
     meaning="Its place in the queue changes, and whom it may displace. Pods that are there already keep the priority that they were made with.",
     outcome="Its priority class has been changed.",
 )
@@ -84,7 +82,7 @@ ACTIONS = (
         kind="jobs",
         label="Suspend",
         command=Word.ABORT_JOB,
-        phases=_STARTED,
+        phases=LIVE_PHASES,
         meaning="Its pods are ended, and what they hold goes to others. The Job stays, and can be resumed; what its pods have not saved is lost.",
         outcome="The controllers have been asked to suspend it; its pods are being ended.",
     ),
@@ -93,7 +91,7 @@ ACTIONS = (
         kind="jobs",
         label="Resume",
         command=Word.RESUME_JOB,
-        phases=_SUSPENDED,
+        phases=SUSPENDED_PHASES,
         meaning="Its pods are made anew, and wait in the queue for their turn.",
         outcome="The controllers have been asked to resume it; its pods are being made anew.",
     ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import secrets
+import traceback
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -49,6 +51,7 @@ _STILL = frozenset({actions.PATH, "/what-if"})  # they say what was asked for, o
 LIMITS = Limits(connections=512)
 BODY_BYTES_MAX = 64 * 2**10  # of a form
 PATH_CHARS_MAX = 2_048
+TRACE_FRAMES_MAX = 8  # of a mistake of ours, in the log
 WAIT_S = 60.0  # for news of the scheduler, before asking again
 THEMES = ("system", "light", "dark")
 _OWN_PATH = re.compile(r"/([^/\\\x00-\x20][^\\\x00-\x20]*)?")  # browsers drop tabs, and take a backslash for a slash
@@ -157,22 +160,42 @@ class Dashboard:
                 self._hosts.check(request)
             response = await handler(request)
         except web.HTTPException as error:
-            response = self._sorry(request, error.status, error.reason)
+            response = self._sorry(request, error.status, _CAUSES.get(error.status, error.reason))
         except _Elsewhere as elsewhere:
             response = web.Response(status=303, headers={"location": elsewhere.path})
         except Denied as denied:
             response = self._sorry(request, denied.status, str(denied))
         except PumiceError as error:
             response = self._sorry(request, 503, str(error))
+        except Exception as error:
+            response = self._sorry(request, 500, self._log_failure(request, error))
+            if request.path == "/live":
+                raise  # its answer has begun: there is nobody to tell but the log
         if not response.prepared:
             response.headers.update(guard.HEADERS)
             if "cache-control" not in response.headers:
                 response.headers["cache-control"] = "no-store"
         return response
 
+    def _log_failure(self, request: web.Request, error: Exception) -> str:
+        """What is told of a mistake of ours: the number under which the log has the rest."""
+        number = secrets.token_hex(4)
+        trace = traceback.format_exc(limit=-TRACE_FRAMES_MAX)
+        self._log(
+            "request_failed", request=number, method=request.method, path=request.path, error=repr(error), trace=trace
+        )
+        return (
+            f"Pumice made a mistake over request {number}. Load the page again; if it stays, look for {number} in the log of the "
+            "dashboard (the terminal of `pumice up` or `pumice dashboard`, or its pod's) and report what stands there."
+        )
+
     def _sorry(self, request: web.Request, status: int, cause: str) -> web.Response:
-        values = {**self._frame(request, None), "title": _SORRY.get(status, "Not possible"), "cause": cause}
-        response = web.Response(text=rendering.page("sorry.html", values), status=status, content_type="text/html")
+        title = _SORRY.get(status, "Not possible")
+        if "application/json" in request.headers.get("accept", ""):
+            response = web.json_response({"title": title, "cause": cause}, status=status)
+        else:
+            text = rendering.page("sorry.html", {**self._frame(request, None), "title": title, "cause": cause})
+            response = web.Response(text=text, status=status, content_type="text/html")
         if status == 429:
             response.headers["retry-after"] = "5"
         if status in _REFRESH_S and request.method == "GET":
@@ -368,6 +391,11 @@ async def _is_up(_: web.Request) -> web.Response:
 
 
 _REFRESH_S = {403: "15", 503: "5"}  # who waits for a right, a first gang or a cluster that starts need do nothing
+_CAUSES = {  # of what aiohttp refuses before a page of ours is asked
+    404: "There is no such page. The overview leads to all that there are.",
+    405: "This page can be read, and nothing else.",
+    413: f"What was sent has more than {BODY_BYTES_MAX // 1024} KiB; send less.",
+}
 _SORRY = {
     400: "That cannot be asked",
     401: "Not signed in",
@@ -376,6 +404,7 @@ _SORRY = {
     409: "Not as things are now",
     421: "Wrong host",
     429: "Too fast",
+    500: "Something went wrong here",
     503: "Not reachable now",
 }
 

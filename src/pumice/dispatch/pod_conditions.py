@@ -9,6 +9,9 @@ from pumice.api import changes
 from pumice.api.pods import Pod
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.decisions import GangSummary
+from pumice.scheduling.core.verdict import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from pumice.kube.client import Client
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
+
+HOPES = frozenset({Code.PLACE_FOUND, Code.PLACE_BEING_FREED})
 
 
 class PodConditions:
@@ -57,9 +62,10 @@ class PodConditions:
         if task is None or task.node:
             self._told.pop(verdict.task.uid, None)
             return False
-        topic = (verdict.reason, self._topics.of(verdict.why), verdict.nominated_node)
+        is_promised = bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
+        topic = self._topic(verdict)
         former = self._told.get(task.uid)
-        if former == topic:
+        if former == topic and not is_promised:
             return False
         self._told[task.uid] = topic
         have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
@@ -70,7 +76,18 @@ class PodConditions:
                 and report is not None
                 and self._topics.is_said(report, self._cluster.group_of(report.gang))
             )
-        return not same or bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
+        return not same or is_promised
+
+    def _topic(self, verdict: PodVerdict) -> Hashable:
+        """That a place is in view is said once: which node it is at the moment, and whether others have left it yet, changes with every pod that goes.
+        How many of its mates stand how is the group's to say.
+        """
+        why = verdict.why
+        if isinstance(why, Reason) and why.code in HOPES:
+            return HOPES
+        if isinstance(why, GangSummary):
+            return tuple(None if each is None else self._topics.of(each) for each in (why.origin, why.others))
+        return self._topics.of(why)
 
     async def write(self, verdict: PodVerdict) -> None:
         task = verdict.task

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +28,7 @@ _SPECIAL = frozenset(
 def parts(decisions: Decisions, slots: Iterable[Slot[Any]]) -> dict[str, bytes]:
     """Every field of the decisions by its name."""
     found = {
-        field.name: _ENCODER.encode(getattr(decisions, field.name))
-        for field in dataclasses.fields(decisions)
-        if field.name not in _SPECIAL
+        name: _ENCODER.encode(getattr(decisions, name)) for name in decisions.__struct_fields__ if name not in _SPECIAL
     }
     found |= {name: _ENCODER.encode(value) for name, value in _special(decisions).items()}
     found["memory"] = memory.encode(decisions.memory, slots)

@@ -3,7 +3,7 @@
 What the rest of Pumice calls, and where it is:
 
     config.find(path, clock=...)            a Connection, found where kubectl finds it; config.in_cluster(), too
-    http.HttpTransport(connection, ...)     a Transport over HTTP; one_shot has one for short commands, local.apiserver.local the one without HTTP
+    direct.DirectTransport(connection, ...) a Transport over HTTP; http has one over a library, local.apiserver.local the one without HTTP
     client.Client(transport, ...)           get, list, create, update, patch, apply, delete, bind, evict, log, call, stream
     informer.Informers(client, ...)         `.of(Pod)`: the process's one informer of a kind; Upserted, Deleted, Relisted
     workqueue.WorkQueue(chance)             keys to handle, once each, with back-off

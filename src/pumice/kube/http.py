@@ -20,7 +20,9 @@ from pumice.kube.errors import Malformed, Unreachable
 from pumice.kube.transport import (
     CALL_S_MAX,
     CONNECT_S_MAX,
+    CONNECTIONS_MAX,
     HEADER_BYTES_MAX,
+    KEEP_ALIVE_S,
     RESPONSE_BYTES_MAX,
     Request,
     Response,
@@ -33,9 +35,7 @@ from pumice.kube.transport import (
 if TYPE_CHECKING:
     from pumice.kube.credentials import Access
 
-CONNECTIONS_MAX = 256  # calls in flight and open watches together
 READ_S_MAX = 60.0  # silence in the middle of an answer that is no stream
-KEEP_ALIVE_S = 60.0  # kube-apiserver closes idle connections after 90 s: we are first, so no call meets a closing one
 
 _CALL_TIMEOUT = aiohttp.ClientTimeout(total=CALL_S_MAX, connect=CONNECT_S_MAX, sock_read=READ_S_MAX)
 # Who reads a stream knows how long it may be silent; a dead peer is found by TCP itself.

@@ -10,6 +10,8 @@ import os
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
+from pumice.values import Value
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
@@ -30,8 +32,7 @@ class Request:
     guard: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Response:
+class Response(Value):
     """An answer: a whole body, or for a watch and a log that is followed a stream of chunks that the reader must exhaust or close.
 
     Chunks of a watch need not end at line ends. Header names are in lower case.
@@ -45,6 +46,8 @@ class Response:
 
 BODY_BYTES_MAX = 3 * 2**20  # kube-apiserver's own limit for a request
 CONNECT_S_MAX = 5.0  # name, connection and TLS: no longer than a leader's margin between its last check and its write
+CONNECTIONS_MAX = 256  # of one transport, to the API server
+KEEP_ALIVE_S = 60.0  # kube-apiserver closes idle connections after 90 s: we are first, so no call meets a closing one
 CALL_S_MAX = 65.0  # kube-apiserver gives up by itself after 60 s
 RESPONSE_BYTES_MAX = 256 * 2**20  # a page of 500 objects; the largest object is 3 MiB
 HEADER_BYTES_MAX = 64 * 2**10  # warnings are headers

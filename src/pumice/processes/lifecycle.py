@@ -17,7 +17,7 @@ from pumice.api.coordination import Lease
 from pumice.api.kinds import type_meta
 from pumice.kube import errors
 from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
+from pumice.kube.direct import DirectTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
 
@@ -77,7 +77,7 @@ async def connect(
     """`lease`: namespace and name of the lease that decides which replica works; None: each of them, and `notice` tells where."""
     clock, chance, log = runtime.clock, runtime.chance, runtime.log
     whose = component.removeprefix("pumice-")
-    async with HttpTransport(connection, user_agent=f"{component}/{__version__}") as transport:
+    async with DirectTransport(connection, user_agent=f"{component}/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance)
         informers = Informers(client, clock=clock, chance=chance, log=log)
         if lease is None:

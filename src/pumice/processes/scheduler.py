@@ -41,7 +41,7 @@ from pumice.processes.loads import MeasuredLoads
 from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
-from pumice.processes.wakeups import Wakeups
+from pumice.processes.wakeups import Pace, Wakeups
 from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
@@ -152,6 +152,7 @@ class Scheduler:
         self.cycles = 0
         self._failures: frozenset[tuple[str, str, str]] = frozenset()  # of plugins, in the last cycle
         self._planned_at = float("-inf")
+        self._pace = Pace()
         self._in_force: Policy | None = None  # all that its plugins need is there
         self._entering: asyncio.Task[None] | None = None
         self._memory = memory.EMPTY
@@ -263,7 +264,7 @@ class Scheduler:
             is_due = self._next_change is not None and self._clock.now() >= self._next_change
             if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                 return
-        await self._clock.sleep(GATHER_S)
+        await self._clock.sleep(max(GATHER_S, self._pace.rest_s(self._clock.monotonic())))
 
     async def _cycle(self) -> None:
         self._wakeups.begin()
@@ -284,6 +285,7 @@ class Scheduler:
             binds, evictions = sum(len(commit.binds) for commit in decisions.commits), len(decisions.evictions)
             span.note(nodes=len(snapshot.nodes.names), gangs=len(snapshot.gangs), binds=binds, evictions=evictions)
         self._observer.cycle(snapshot, decisions, now=now, seconds=seconds, opened_s=opened_s)
+        self._pace.planned(began, self._clock.monotonic())
         self._count_dispatch()
         if binds or evictions:
             self._log("cycle", binds=binds, evictions=evictions, seconds=round(seconds, 4))

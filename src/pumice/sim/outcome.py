@@ -35,7 +35,7 @@ class Run:
 
     @property
     def slots(self) -> int:
-        return self.job.size * self.job.slots
+        return self.job.all_slots
 
     @property
     def slowdown(self) -> float | None:
@@ -56,6 +56,11 @@ class Outcome:
     lost_slot_s: float = 0.0  # work that was done and thrown away
     held: list[tuple[float, Run, int]] = dataclasses.field(default_factory=list)  # (when, who, slots more or less)
     losses: list[tuple[float, float]] = dataclasses.field(default_factory=list)  # (when, slot seconds that were lost)
+    blocked: list[tuple[float, Run, int]] = dataclasses.field(
+        default_factory=list
+    )  # as `held`, by gangs that do not run
+    give_backs: int = 0  # how often a gang that could not start gave back what it held
+    cut_short_s: float | None = None  # somebody ended the simulation here
 
     def started(self, run: Run, at_s: float) -> None:
         run.start_s = at_s if run.start_s is None else run.start_s
@@ -73,6 +78,11 @@ class Outcome:
         self.losses.append((at_s, lost))
         self.held.append((at_s, run, -run.slots))
 
+    def blocks(self, run: Run, at_s: float, slots: int) -> None:
+        """A gang that does not run holds so many slots more, or less: its first pods wait for the last."""
+        if slots:
+            self.blocked.append((at_s, run, slots))
+
     # ------------------------------------------------------------------------------------------------- figures
 
     @property
@@ -83,7 +93,9 @@ class Outcome:
         ends = [run.end_s for run in self.runs if run.end_s is not None]
         first = min((run.job.at_s for run in self.runs), default=0.0)
         makespan = max(ends) - first if ends else 0.0
-        done = sum(run.job.run_s * run.slots for run in self.runs if run.end_s is not None)
+        done = sum((run.job.run_s - _before(run)) * run.slots for run in self.runs if run.end_s is not None)
+        until_s = max([first + makespan, *(at for at, _, _ in self.blocked[-1:])])
+        blocked_slot_s = _slot_s(self.blocked, until_s)
         return {
             "mean_wait_s": _mean(waits),
             "bounded_slowdown": _mean(slowdowns),
@@ -91,7 +103,10 @@ class Outcome:
             "makespan_s": makespan,
             "evictions": self.evictions,
             "lost_gpu_h": self.lost_slot_s / 3600,
-            "idle_gpu_h": (self.slots * makespan - self._held_slot_s(first + makespan)) / 3600,
+            "idle_gpu_h": (self.slots * makespan - _slot_s([*self.held, *self.blocked], first + makespan)) / 3600,
+            "blocked_gpu_h": blocked_slot_s / 3600,
+            "deadlocked_s": self._deadlocked_s(until_s),
+            "give_backs": self.give_backs,
             "stranded_gpu_h": self._stranded_slot_s() / 3600,
             "fairness": self._fairness(),
             "jobs": len(self.runs),
@@ -113,16 +128,27 @@ class Outcome:
         values = list(self.slowdown_by("user").values())
         return sum(values) ** 2 / (len(values) * sum(each * each for each in values)) if len(values) > 1 else None
 
-    def _held_slot_s(self, until_s: float) -> float:
-        return sum(-delta * min(at, until_s) for at, _, delta in self.held) + until_s * sum(
-            delta for _, _, delta in self.held
-        )
+    def _deadlocked_s(self, until_s: float) -> float:
+        """For how long no gang that holds part of what it needs could have got the rest, even if everything had ended that ran."""
+        held, total_s, since = dict[int, int](), 0.0, None
+        for number, (at, run, slots) in enumerate(self.blocked):
+            held[run.number] = held.get(run.number, 0) + slots
+            if not held[run.number]:
+                del held[run.number]
+            if number + 1 < len(self.blocked) and self.blocked[number + 1][0] == at:
+                continue
+            left = self.slots - sum(held.values())
+            stuck = bool(held) and all(_needs(self.runs[each]) - own > left for each, own in held.items())
+            if since is not None:
+                total_s += max(min(at, until_s) - since, 0.0)
+            since = at if stuck else None
+        return total_s + (max(until_s - since, 0.0) if since is not None else 0.0)
 
     def stranded(self) -> list[tuple[float, int]]:
         """From when on how many slots were free although a gang waited that asks for no more: by fragmentation, or by the order of things."""
         happened = [(run.job.at_s, 1, run, 0) for run in self.runs]
         happened += [(run.start_s, 2, run, 0) for run in self.runs if run.start_s is not None]
-        happened += [(at, 0, run, delta) for at, run, delta in self.held]
+        happened += [(at, 0, run, delta) for at, run, delta in (*self.held, *self.blocked)]
         happened.sort(key=lambda each: each[:2])
         free, waiting, levels = self.slots, Counter[int](), list[tuple[float, int]]()
         for number, (at, kind, run, delta) in enumerate(happened):
@@ -139,7 +165,7 @@ class Outcome:
 
     def _stranded_slot_s(self) -> float:
         levels = self.stranded()
-        end = max((at for at, _, _ in self.held), default=0.0)
+        end = max((at for at, _, _ in (*self.held, *self.blocked)), default=0.0)
         ends = [*(at for at, _ in levels[1:]), end]
         return sum(level * max(until - at, 0.0) for (at, level), until in zip(levels, ends, strict=False))
 
@@ -178,6 +204,22 @@ def mean_levels(changes: Sequence[tuple[float, int]], edges: NDArray[np.float64]
     area = level[order] * edges - moment[order]
     means: NDArray[np.float64] = np.diff(area) / np.diff(edges)
     return means
+
+
+def _slot_s(changes: Sequence[tuple[float, Run, int]], until_s: float) -> float:
+    """The area under what rises and falls at these times."""
+    return sum(slots * (until_s - min(at, until_s)) for at, _, slots in changes)
+
+
+def _before(run: Run) -> float:
+    """How much of its run lies before second 0."""
+    return 0.0 if run.restarts else run.job.ran_s or 0.0
+
+
+def _needs(run: Run) -> int:
+    """Slots without which it does not start."""
+    minimum = run.job.size if run.job.minimum is None else run.job.minimum
+    return run.slots * minimum // run.job.size
 
 
 def _mean(values: list[float]) -> float | None:

@@ -16,15 +16,6 @@ tiers:
   - name: gang
   - name: predicates
 """
-# As kube-scheduler does it: pod by pod, whatever becomes of the rest of a gang; its first pods hold their places and wait for the last.
-_ONE_BY_ONE = """\
-actions: "enqueue, allocate"
-tiers:
-- plugins:
-  - name: priority
-  - name: predicates
-  - name: nodeorder
-"""
 _FAIR_SHARE = """\
 actions: "enqueue, allocate"
 tiers:
@@ -64,6 +55,7 @@ class Named:
     text: str
     meaning: str = ""
     strict: bool = False
+    pod_by_pod: bool = False  # kube-scheduler decides, in place of the engine
 
 
 def _without_reservation(text: str) -> str:
@@ -84,6 +76,10 @@ NAMED = {
     ),
     "builtin": Named(builtin.TEXT, meaning="the policy that holds where no file is given"),
     "fair-share": Named(_FAIR_SHARE, meaning="whoever has used least goes first; whatever fits starts"),
-    "one-by-one": Named(_ONE_BY_ONE, meaning="as kube-scheduler places: pod by pod, and no gang is whole by design"),
+    "one-by-one": Named(
+        "",
+        meaning="as kube-scheduler places: pod by pod, and gangs that are not whole hold what they have",
+        pod_by_pod=True,
+    ),
     "volcano": Named(_VOLCANO, meaning="Volcano's default: whole gangs, and whatever fits starts"),
 }

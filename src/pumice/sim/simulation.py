@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypedDict
+
+import msgspec
 
 from pumice import instant
 from pumice.api import changes, names
@@ -21,7 +25,8 @@ from pumice.api.scheduling import (
     QueueSpec,
     QueueStatus,
 )
-from pumice.cluster.intake import Intake
+from pumice.cluster import amounts
+from pumice.cluster.intake import Intake, allocatable_of
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput
 from pumice.scheduling.core import builtin, cycle
@@ -46,6 +51,11 @@ SLOT = "nvidia.com/gpu"  # what a slot is called in the cluster
 _CLUSTER = re.compile(r"([0-9]{1,9})x([0-9]{1,9})(?:x([A-Za-z][A-Za-z0-9._-]{0,62}))?")
 MODEL = "nvidia.com/gpu.product"
 NAMESPACE = "sim"
+GARBAGE = (
+    100_000,
+    50,
+    100,
+)  # objects before the young are collected, how often that is done before the older are, and those before all
 
 
 def nodes(text: str) -> list[Node]:
@@ -71,10 +81,20 @@ def more_nodes(machines: Sequence[Node], count: int) -> list[Node]:
     """The same, and so many more like the largest of them."""
     if not 1 <= count <= NODES_MAX - len(machines):
         raise BadInput(f"--add-nodes {count}: 1 to {NODES_MAX - len(machines)}, which makes {NODES_MAX} in all")
-    like = max(machines, key=lambda node: int(node.status.allocatable[SLOT]))
-    labels = {key: text for key, text in like.metadata.labels.items() if key != names.HOSTNAME}
-    slots = int(like.status.allocatable[SLOT])
-    return [*machines, *(node_of(f"added-{number:05}", slots, labels) for number in range(count))]
+    like = max(machines, key=gpus_of)
+    return [*machines, *(_another(like, f"added-{number:05}") for number in range(count))]
+
+
+def _another(like: Node, name: str) -> Node:
+    labels = {**like.metadata.labels, names.HOSTNAME: name}
+    metadata = msgspec.structs.replace(like.metadata, name=name, uid=name, labels=labels)
+    spec = msgspec.structs.replace(like.spec, unschedulable=False)
+    return msgspec.structs.replace(like, metadata=metadata, spec=spec)
+
+
+def gpus_of(node: Node) -> int:
+    """How many GPUs it has, of whatever kind."""
+    return int(sum(value for name, value in allocatable_of(node).items() if amounts.is_gpu(name))) // amounts.MILLI
 
 
 def simulate(
@@ -89,9 +109,21 @@ def simulate(
     start any more, stay without an end. `progress` is told the second and how many gangs have ended.
     """
     simulation = Simulation(work, machines, **settings)
-    for step in simulation.steps(until_s):
-        progress(_second(step.at), simulation.ended)
+    with rare_collections():
+        for _ in simulation.steps(until_s):
+            progress(simulation.now_s, simulation.ended)
     return simulation.outcome
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Inside, garbage is collected after a hundred thousand objects: each cycle leaves some thousand, and looking for them as often as Python does takes a tenth of the time."""
+    usual = gc.get_threshold()
+    gc.set_threshold(*GARBAGE)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 class Settings(TypedDict, total=False):
@@ -105,6 +137,7 @@ class Settings(TypedDict, total=False):
     strict: bool  # of queues that are no objects: a gang that does not fit holds up those behind it
     others: Iterable[Struct]  # what stands from the beginning: priority classes, hyper nodes, pods of others
     leaving: Duration  # how long victims hold their room
+    begin: Instant  # second 0; where the work is a dump, the moment that it shows
     extra_plugins: Mapping[str, type[Plugin]]
 
 
@@ -114,37 +147,54 @@ class Simulation:
     def __init__(self, work: Sequence[Submission], machines: Sequence[Node], **settings: Unpack[Settings]) -> None:
         intake = Intake(Cluster())
         strict = settings.get("strict", False)
-        standing = (*_queues(settings.get("queues", ()), work, strict=strict), *machines, *settings.get("others", ()))
+        running = [thing for each in work if each.ran_s is not None for thing in each.objects]
+        queues = _queues(settings.get("queues", ()), work, strict=strict)
+        standing = (*queues, *machines, *settings.get("others", ()), *running)
         for thing in standing:
             intake.apply(changes.Upserted(object=thing))
         priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
-        slots = sum(int(node.status.allocatable.get(SLOT, 0)) for node in machines)
+        self.begin = settings.get("begin", START)
         extra = settings.get("extra_plugins", cycle.NO_PLUGINS)
         source = settings.get("source", "built-in policy")
-        self.runs = {f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
-        self.outcome = Outcome(slots, list(self.runs.values()))
+        self.runs = {each.key or f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
+        self.outcome = Outcome(sum(map(gpus_of, machines)), list(self.runs.values()))
         self.ended = 0
+        self._blocked: dict[str, int] = {}  # slots that gangs hold which do not run
         self.ahead = Forward(
             intake,
             builtin.parse(settings.get("policy", builtin.TEXT), source, extra),
-            now=min((_instant(each.at_s) for each in work), default=START),
-            run_time=lambda gang: round(self.runs[gang].job.run_s * instant.SECOND),
+            now=self.begin + min((_span(each.at_s) for each in work), default=0),
+            run_time=lambda gang: _span(self.runs[gang].job.run_s),
             leaving=settings.get("leaving", LEAVING),
             backs_off=False,  # virtual time would stop at the end of every pause
             extra_plugins=extra,
         )
-        for number, each in enumerate(work):
-            priority = priorities.get(each.priority_class)
-            self.ahead.submit(_instant(each.at_s), functools.partial(gang_objects, _name(number), each, priority))
+        for key, run in self.runs.items():
+            self._submit(key, run, priorities.get(run.job.priority_class))
+
+    def _submit(self, key: str, run: Run, priority: int | None) -> None:
+        job, at = run.job, self.begin + _span(run.job.at_s)
+        if job.ran_s is not None:
+            self.ahead.is_running(key, until=at + _span(job.run_s - job.ran_s))
+            self.outcome.started(run, job.at_s)
+            run.began_s = job.at_s - job.ran_s
+        elif job.objects:
+            self.ahead.submit(at, lambda: job.objects)
+        else:
+            self.ahead.submit(at, functools.partial(gang_objects, _name(run.number), job, priority))
 
     def steps(self, until_s: float | None = None) -> Iterator[Step]:
         """One instant after the other, until all work has ended, or nothing happens any more."""
-        until = self.ahead.now + instant.DURATION_MAX if until_s is None else _instant(until_s)
+        until = self.ahead.now + instant.DURATION_MAX if until_s is None else self.begin + _span(until_s)
         for step in self.ahead.run(until):
             self._count(step)
             yield step
             if self.ended == len(self.runs):
                 return  # plugins may go on looking at the clock
+
+    @property
+    def now_s(self) -> float:
+        return (self.ahead.now - self.begin) / instant.SECOND
 
     def waiting(self) -> list[str]:
         """Gangs that have come, and have not started."""
@@ -152,16 +202,29 @@ class Simulation:
         return [key for key, run in self.runs.items() if run.start_s is None and key in known]
 
     def _count(self, step: Step) -> None:
-        at_s, outcome, runs = _second(step.at), self.outcome, self.runs
+        at_s, outcome, runs = (step.at - self.begin) / instant.SECOND, self.outcome, self.runs
         for gang in step.restarted:
             outcome.restarted(runs[gang], at_s)
         for gang in step.ended:
             outcome.ended(runs[gang], at_s)
         for gang in step.started:
             outcome.started(runs[gang], at_s)
+        self._count_blocked(step, at_s)
         outcome.evictions += len(step.decisions.evictions)
         outcome.cycles = self.ahead.cycles
         self.ended += len(step.ended)
+
+    def _count_blocked(self, step: Step, at_s: float) -> None:
+        """Under a policy without gangs, first pods are bound, and hold their slots until the last has its own."""
+        for commit in step.decisions.commits:
+            run = self.runs[commit.gang]
+            held = self._blocked.pop(commit.gang, 0)
+            if commit.gang not in self.ahead.running:
+                more = len(commit.binds) * run.job.slots if run.job.gpus is None else 0
+                self._blocked[commit.gang] = held + more
+                self.outcome.blocks(run, at_s, more)
+            elif held:
+                self.outcome.blocks(run, at_s, -held)
 
 
 def _queues(given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], *, strict: bool) -> list[Queue]:
@@ -180,12 +243,8 @@ def _queue(name: str, weight: int, *, strict: bool) -> Queue:
     )
 
 
-def _second(at: Instant) -> float:
-    return (at - START) / instant.SECOND
-
-
-def _instant(seconds: float) -> Instant:
-    return START + round(seconds * instant.SECOND)
+def _span(seconds: float) -> Duration:
+    return round(seconds * instant.SECOND)
 
 
 def _name(number: int) -> str:
@@ -194,7 +253,7 @@ def _name(number: int) -> str:
 
 def gang_objects(name: str, job: Submission, priority: int | None) -> list[Struct]:
     """The group and its pods, as a controller would make them at the moment of submission."""
-    created = instant.format_instant(_instant(job.at_s))
+    created = instant.format_instant(START + _span(job.at_s))
     notes, labels = dict(job.annotations), dict[str, str]()
     if job.estimate_s is not None:
         notes[names.RUNNING_ESTIMATE] = instant.format_duration(round(job.estimate_s * instant.SECOND))

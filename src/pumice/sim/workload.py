@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput
@@ -12,9 +13,13 @@ from pumice.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pumice.api.meta import Struct
+
 JOBS_MAX = 1_000_000
 SIZE_MAX = 100_000  # pods of one gang
 SECONDS_MAX = 100 * 365 * 86_400  # of any time in a workload: a hundred years
+NEVER_RAN = "that never ran"
+_SHOWN_CHARS_MAX = 100  # of a line that cannot be read
 _FIELDS_MIN = 5  # of a line: number, submit time, wait, run time, processors; the format has 18
 
 # Fields of a line of the Standard Workload Format, from 0; -1 means unknown.
@@ -35,18 +40,29 @@ class Submission:
     slots: int = 1  # of each pod
     priority_class: str = ""
     annotations: tuple[tuple[str, str], ...] = ()  # of the PodGroup
+    # What a dump has: the gang as it is, in place of equal pods.
+    key: str = ""  # of the gang; empty: it is given one
+    objects: tuple[Struct, ...] = ()  # its group and its pods
+    gpus: int | None = None  # that all of them ask for; None: as many as there are slots
+    ran_s: float | None = None  # how long it has run already, on the nodes that its pods name; None: it waits
+
+    @property
+    def all_slots(self) -> int:
+        return self.size * self.slots if self.gpus is None else self.gpus
 
 
-def read_swf(lines: Iterable[str], source: str, *, most: int = JOBS_MAX) -> list[Submission]:
-    """The first `most` jobs that ran, in order of submission; cancelled ones (no run time or no processors) are left out.
+def read_swf(
+    lines: Iterable[str], source: str, *, most: int = JOBS_MAX, left_out: Counter[str] | None = None
+) -> list[Submission]:
+    """The first `most` jobs that ran, in order of submission; cancelled ones (no run time or no processors) are left out, and counted.
 
     The estimate is the time that was asked for, where the trace has it, else the true run time.
     """
-    jobs = itertools.islice(_jobs(lines, source), most)
+    jobs = itertools.islice(_jobs(lines, source, Counter() if left_out is None else left_out), most)
     return sorted(jobs, key=lambda job: job.at_s)
 
 
-def _jobs(lines: Iterable[str], source: str) -> Iterator[Submission]:
+def _jobs(lines: Iterable[str], source: str, left_out: Counter[str]) -> Iterator[Submission]:
     for number, line in enumerate(lines, start=1):
         text = line.strip()
         if not text or text.startswith(";"):
@@ -55,10 +71,11 @@ def _jobs(lines: Iterable[str], source: str) -> Iterator[Submission]:
         at, run = fields[_SUBMIT], fields[_RUN]
         size = fields[_PROCESSORS] if fields[_PROCESSORS] > 0 else _field(fields, _PROCESSORS_ASKED)
         if run <= 0 or size <= 0:
+            left_out[NEVER_RAN] += 1
             continue
         if not 0 <= at <= SECONDS_MAX or run > SECONDS_MAX or size > SIZE_MAX:
             raise BadInput(
-                f"{source}:{number}: times may be up to {SECONDS_MAX} s, and a job may have up to {SIZE_MAX} processors; is this line damaged?"
+                f"{source}:{number}: times may be 0 to {SECONDS_MAX} s, and a job may have up to {SIZE_MAX} processors; is this line damaged?"
             )
         asked, user = _field(fields, _TIME_ASKED), _field(fields, _USER)
         yield Submission(
@@ -75,7 +92,7 @@ def _numbers(text: str, where: str) -> list[float]:
         fields = [float(each) for each in text.split()]
     except ValueError as error:
         raise BadInput(
-            f"{where}: {error}; expected a line of numbers, as the Standard Workload Format has it"
+            f"{where}: {str(error)[:_SHOWN_CHARS_MAX]}; expected a line of numbers, as the Standard Workload Format has it"
         ) from error
     if len(fields) < _FIELDS_MIN or not all(map(math.isfinite, fields)):
         raise BadInput(f"{where}: {len(fields)} fields; the Standard Workload Format has 18 numbers a line")

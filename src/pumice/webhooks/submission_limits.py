@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pumice.api import names
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.api.user_limits import UserLimitsError, parse_user_limits
+from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,8 +32,9 @@ class SubmissionLimits:
         for name in self._path(queue):
             limit = self._limit(name)
             if limit is not None and (count := self._count(user, name)) >= limit:
+                has = counted(count, "gang")
                 return (
-                    f'user "{user}" has {count} gangs in queue "{name}" and may have {limit} '
+                    f'user "{user}" has {has} in queue "{name}" and may have {limit} '
                     f"(its annotation {names.USER_LIMITS}); wait until one has ended, or delete some"
                 )
         return ""

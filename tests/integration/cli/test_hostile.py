@@ -155,7 +155,7 @@ def test_up_says_what_it_does_keeps_its_port_and_lets_nobody_take_its_nodes(tmp_
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "data"
     with up(folder) as lines:
-        assert lines[0] == f"starting a cluster of 1 nodes with 8 GPUs each in {folder} ...\n"
+        assert lines[0] == f"starting a cluster of 1 node with 8 GPUs in {folder} ...\n"
         first = lines[-1].split()[-1]
         joined = main.run(["node", "--pretend=1", "--name=node-", f"--kubeconfig={folder}/kubeconfig"])
         assert joined is main.ExitCode.REFUSED

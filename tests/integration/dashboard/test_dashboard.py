@@ -94,6 +94,31 @@ async def a_site(folder, *, tokens=False, writes=False, log=silent):
             yield Site(cluster, session, served.port, links)
 
 
+async def test_a_mistake_of_ours_is_told_with_its_number_and_logged_under_it(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("of a page")
+
+    logged = []
+    async with a_site(tmp_path, log=lambda event, **facts: logged.append((event, facts))) as site:
+        await site.post("/sign-in", {"secret": site.links[-1]})
+        monkeypatch.setattr("pumice.dashboard.server.Dashboard._look", broken)
+        status, text, headers = await site.get("/nodes")
+        [(event, facts)] = logged
+        assert (status, event, facts["path"]) == (500, "request_failed", "/nodes")
+        assert "ZeroDivisionError" in facts["error"]
+        assert "in broken" in facts["trace"]
+        assert f"request {facts['request']}" in text
+        assert "To the overview" in text  # in the dashboard's own look
+        assert "content-security-policy" in headers
+        status, text, headers = await site.get("/nosuch", accept="application/json")
+        assert (status, json.loads(text)) == (404, {
+            "title": "Not found", "cause": "There is no such page. The overview leads to all that there are."
+        })  # fmt: skip
+        status, text, headers = await site.get("/nodes", accept="application/json")
+        assert (status, headers["content-type"].split(";")[0]) == (500, "application/json")
+        assert logged[1][1]["request"] in json.loads(text)["cause"]
+
+
 async def test_nobody_gets_in_without_the_link_or_by_a_strange_name(tmp_path):
     async with a_site(tmp_path) as site:
         for page in (each.path for each in PAGES if "{" not in each.path):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -79,6 +80,39 @@ def test_a_disk_that_takes_nothing_more_is_named(environment, tmp_path):
     assert refused.returncode == 1
     assert refused.stderr == (
         f"pumice: {tmp_path / 'data'}: File too large; check the path, its permissions and the room on the disk\n"
+    )
+
+
+def test_a_journal_that_breaks_is_told_on_the_terminal(environment, tmp_path):
+    data = tmp_path / "data"
+    with Started(environment, "--data-dir", str(data), "--no-dashboard") as cluster:
+        (data / "objects.db").unlink()
+        asked = pumice({**environment, "KUBECONFIG": str(data / "kubeconfig")}, "queue", "create", "late")
+        told = cluster.process.stderr.readline()
+        assert told.startswith(f"pumice: journal {data / 'objects.db'}: the file was removed or replaced; nothing more")
+        assert asked.returncode == 1
+        assert "the file was removed or replaced" in asked.stderr
+        cluster.process.send_signal(signal.SIGINT)
+        assert cluster.process.wait(timeout=PATIENCE_S) == 1
+        assert cluster.process.stderr.read() == told
+
+
+def test_a_home_that_cannot_be_written_costs_the_cluster_nothing_but_its_note(tmp_path):
+    (tmp_path / "file").touch()  # no folder can be made below it, not even by root
+    with Started({**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")}) as cluster:
+        assert "3 nodes with 2 GPUs each" in cluster.lines[1]
+        assert "`pumice status` and `pumice down` will not find this cluster" in cluster.process.stderr.readline()
+        cluster.process.send_signal(signal.SIGINT)
+        assert cluster.process.wait(timeout=PATIENCE_S) == 0
+
+
+def test_a_port_that_is_taken_is_named_in_plain_words(environment):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = pumice(environment, "up", "--nodes", "1", "--port", str(port))
+    assert refused.returncode == 5
+    assert refused.stderr == (
+        f"pumice: port {port} of 127.0.0.1: nothing can listen there (Address already in use); end what does, or choose another port\n"
     )
 
 

@@ -1,8 +1,10 @@
 """pumice simulate: figures for scripts, a table for people, and errors that name what is wrong."""
 
+import gzip
 import json
 
 import pytest
+from tests.unit.sim.test_gpu_traces import PHILLY
 
 from pumice.cli.main import ExitCode, run
 from pumice.record import rows
@@ -64,6 +66,8 @@ def test_a_table_for_people(trace, capsys):
         "MAKESPAN",
         "EVICTIONS",
         "LOST",
+        "GPU-H",
+        "BLOCKED",
         "GPU-H",
         "NOT",
         "STARTED",
@@ -139,6 +143,63 @@ def test_a_report_is_written_beside_the_answer(trace, capsys, tmp_path):
     assert "No such file or directory; choose another place" in said
 
 
+def test_where_a_report_cannot_be_written_nothing_is_simulated(trace, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(simulation.Simulation, "steps", lambda *_: pytest.fail("it ran"))
+    refused(capsys, "--workload", trace, "--nodes", "4x1", "--report", str(tmp_path / "no" / "where.html"))
+
+
+def test_pod_by_pod_gangs_that_are_not_whole_hold_what_they_have(capsys, tmp_path):
+    """Two gangs of 30 come together to 40 slots: each holds 20, until one has lost its patience; without patience nobody ever starts."""
+    trace = tmp_path / "two.swf"
+    trace.write_text("1 0 -1 100 30\n2 0 -1 100 30\n")
+    arguments = (
+        "--workload",
+        str(trace),
+        "--nodes",
+        "10x4",
+        "--policy",
+        "one-by-one",
+        "--policy",
+        "fifo",
+        "-o",
+        "json",
+    )
+    found = json.loads(answered(capsys, *arguments, "--gpu-price", "2"))["policies"]
+    assert found["one-by-one"]["never_started"] == 0
+    assert found["one-by-one"]["give_backs"] == 1
+    assert found["one-by-one"]["deadlocked_s"] > 500
+    assert found["one-by-one"]["blocked_gpu_h"] > found["fifo"]["blocked_gpu_h"] == 0
+    assert found["one-by-one"]["idle_dollars"] > found["fifo"]["idle_dollars"]
+    stuck = json.loads(answered(capsys, *arguments, "--give-back", "0"))["policies"]
+    assert stuck["one-by-one"]["never_started"] == 2
+
+
+def test_a_packed_trace_is_unpacked_and_a_damaged_one_is_named(capsys, tmp_path):
+    packed = tmp_path / "trace.swf.gz"
+    packed.write_bytes(gzip.compress(TRACE.encode()))
+    arguments = ("--workload", str(packed), "--cluster", "4x1", "--policy", "fifo", "-o", "json")
+    assert json.loads(answered(capsys, *arguments))["policies"]["fifo"]["mean_wait_s"] == 123.5
+    packed.write_bytes(packed.read_bytes()[:-12])
+    assert "trace.swf.gz: damaged gzip file" in refused(capsys, *arguments)
+
+
+def test_what_is_left_out_of_a_trace_is_said(capsys, tmp_path):
+    trace = tmp_path / "trace.swf"
+    trace.write_text("1 0 -1 -5 3\n2 5 -1 5 3\n3 6 -1 5 0\n")
+    assert run(["simulate", "--workload", str(trace), "--cluster", "4x1", "--policy", "fifo"]) is ExitCode.OK
+    assert "trace.swf: 2 jobs are left out: 2 that never ran" in capsys.readouterr().err
+
+
+def test_a_log_of_philly_is_a_workload(capsys, tmp_path):
+    log = tmp_path / "cluster_job_log.json"
+    log.write_text(json.dumps(PHILLY))
+    arguments = ("--workload", str(log), "--cluster", "2x8", "--policy", "fifo", "--per-job", "-o", "json")
+    runs = json.loads(answered(capsys, *arguments))["policies"]["fifo"]["runs"]
+    assert [(each["submit_s"], each["size"], each["end_s"]) for each in runs] == [(0, 2, 90)]
+    log.write_text('[{"attempts": 7}]')
+    assert "job 0: not as Philly's log has it" in refused(capsys, *arguments)
+
+
 def test_a_workload_can_be_generated(capsys):
     arguments = ("--workload", "generated", "--jobs", "20", "--nodes", "2x4", "--policy", "easy", "-o", "json")
     found = json.loads(answered(capsys, *arguments))["policies"]["easy"]
@@ -158,9 +219,15 @@ def test_ctrl_c_keeps_what_is_done(trace, capsys, monkeypatch):
     monkeypatch.setattr(simulation.Simulation, "steps", cut_short)
     arguments = ["--workload", trace, "--cluster", "4x1", "--policy", "fifo", "--policy", "easy", "-o", "json"]
     assert run(["simulate", *arguments]) is not ExitCode.OK
-    found = json.loads(capsys.readouterr().out)["policies"]
+    printed = capsys.readouterr()
+    assert (
+        "cut short: fifo had come to day 0.0, 0 of 4 jobs had ended, and its figures are of those; easy was not tried"
+        in printed.err
+    )
+    found = json.loads(printed.out)["policies"]
     assert list(found) == ["fifo"]
     assert found["fifo"]["never_ended"] == 4
+    assert found["fifo"]["cut_short_s"] == 3
 
 
 def test_a_pod_that_is_larger_than_a_node_is_named(capsys, tmp_path):

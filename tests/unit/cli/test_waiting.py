@@ -112,5 +112,5 @@ async def test_a_deleted_job_is_gone_when_its_last_pod_is():
 async def test_pods_that_do_not_go_in_time_are_counted():
     pod = {"metadata": {"name": "p", "namespace": "team", "uid": "p", "resourceVersion": "3"}}
     access, _ = access_to(ok({"metadata": {}, "items": []}), listed(3, pod), streaming(LiveStream()))
-    with pytest.raises(Conflict, match=r"job team/train: 1 pods still there after 0\.05 s; see `pumice pod list -j"):
+    with pytest.raises(Conflict, match=r"job team/train: 1 pod still there after 0\.05 s; see `pumice pod list -j"):
         await waiting.job_is_gone(access, "train", 0.05)

@@ -6,8 +6,8 @@ from tests.unit.kube.peers import serve
 from pumice.clock import RealClock
 from pumice.kube.client import Client
 from pumice.kube.connection import Connection
+from pumice.kube.direct import DirectTransport
 from pumice.kube.http import HttpTransport
-from pumice.kube.one_shot import BriefTransport
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ async def server():
         yield running
 
 
-@pytest.fixture(params=[HttpTransport, BriefTransport])
+@pytest.fixture(params=[HttpTransport, DirectTransport])
 def carrier(request):
     """Both kinds of Transport over HTTP: what one promises, the other keeps."""
     return request.param

@@ -8,7 +8,7 @@ from aiohttp import web
 from tests.unit.kube.peers import serve
 
 from pumice.api.pods import Pod
-from pumice.kube import credentials, http, one_shot
+from pumice.kube import answers, credentials, direct, http
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access, Fixed, Presented
 from pumice.kube.errors import BadConfig, Malformed, NoCredentials, Unreachable
@@ -99,7 +99,7 @@ async def test_disable_compression_asks_for_none(carrier, server):
 async def test_an_answer_beyond_the_limit_is_refused_though_it_is_small_on_the_wire(
     server, transport, monkeypatch, compressed
 ):
-    for module in (http, one_shot):
+    for module in (http, answers):
         monkeypatch.setattr(module, "RESPONSE_BYTES_MAX", 2**20)
     body = b" " * (2**20 + 1)
     if compressed:
@@ -226,7 +226,7 @@ async def test_a_server_that_says_when_to_come_back_is_asked_again_then(server, 
 
 async def test_a_body_that_never_ends_is_given_up(server, transport, monkeypatch):
     monkeypatch.setattr(http, "_CALL_TIMEOUT", http.aiohttp.ClientTimeout(total=None, sock_read=0.05))
-    monkeypatch.setattr(one_shot, "CALL_S_MAX", 0.05)
+    monkeypatch.setattr(direct, "CALL_S_MAX", 0.05)
 
     async def handler(request):
         response = web.StreamResponse()

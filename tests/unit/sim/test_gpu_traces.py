@@ -1,11 +1,13 @@
 """Public GPU traces: which columns are understood, and what is wrong with a file that says nothing."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from pumice.errors import BadInput
-from pumice.sim.gpu_traces import is_gpu_trace, read_csv
+from pumice.sim.gpu_traces import is_gpu_trace, is_philly, read_csv, read_philly
 from pumice.sim.workload import Submission
 
 ALIBABA = """\
@@ -21,6 +23,25 @@ job_id,user,vc,jobname,gpu_num,cpu_num,node_num,state,submit_time,start_time,end
 8,u2,vc3,j,0,4,1,COMPLETED,2020-04-01 00:00:00,2020-04-01 00:00:20,2020-04-01 00:01:20,60,10
 9,u2,vc3,j,2,4,1,FAILED,2020-04-01 00:00:00,2020-04-01 00:00:20,2020-04-01 00:00:25,5,10
 """
+ACME = """\
+job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time
+dlc1,u1,2,16,256,LLM,COMPLETED,2023-05-17 11:00:00+00:00,2023-05-17 11:00:30+00:00,2023-05-17 11:10:30+00:00,600.0,30.0,9600.0
+dlc2,u2,1,1,8,Evaluation,FAILED,2023-05-17 19:00:00+08:00,2023-05-17 19:00:00+08:00,2023-05-17 19:00:09+08:00,9.0,0.0,9.0
+"""
+PHILLY = [
+    {
+        "status": "Pass", "vc": "ee9e8c", "jobid": "application_1", "submitted_time": "2017-10-07 02:13:28", "user": "ce2f04",
+        "attempts": [
+            {"start_time": "2017-10-07 02:14:00", "end_time": "2017-10-07 02:14:30", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]},
+            {"start_time": "2017-10-07 02:15:00", "end_time": "2017-10-07 02:16:00", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu0", "gpu1"]}]},
+        ],
+    },
+    {"status": "Killed", "vc": "ee9e8c", "jobid": "application_2", "attempts": [], "submitted_time": "2017-10-07 02:13:20", "user": "ce2f04"},
+    {
+        "status": "Failed", "vc": "6214e9", "jobid": "application_3", "submitted_time": "None", "user": "ce2f04",
+        "attempts": [{"start_time": "None", "end_time": None, "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}],
+    },
+]  # fmt: skip
 SHARED = Path(__file__).parents[3].parent / "shared" / "traces" / "openb_pods.csv"
 
 
@@ -36,6 +57,36 @@ def test_a_job_of_helios_is_a_gang_of_one_pod_a_node():
         Submission(at_s=0, run_s=5, size=1, slots=2, user="u2", queue="vc3", estimate_s=5),
         Submission(at_s=10, run_s=60, size=2, slots=8, user="u1", queue="vc2", estimate_s=60),
     ]
+
+
+def test_a_queue_that_is_a_number_is_a_waiting_time_and_dates_have_zones():
+    """Acme's column `queue` has seconds; both jobs come at 11:00 UTC."""
+    assert read_csv(ACME.splitlines(), "trace") == [
+        Submission(at_s=0, run_s=600, size=2, slots=8, user="u1", estimate_s=600),
+        Submission(at_s=0, run_s=9, size=1, slots=1, user="u2", estimate_s=9),
+    ]
+
+
+def test_a_job_of_philly_is_a_gang_of_one_pod_on_each_node_of_its_last_attempt_for_as_long_as_all_ran():
+    left_out = Counter()
+    assert read_philly(PHILLY, "log", left_out=left_out) == [
+        Submission(at_s=0, run_s=90, size=2, slots=2, user="ce2f04", queue="ee9e8c", estimate_s=90),
+    ]
+    assert left_out == {"that asked for no GPU": 1, "that never ran": 1}
+    assert is_philly(json.dumps(PHILLY))
+    assert not is_philly(ALIBABA)
+
+
+@pytest.mark.parametrize("log", [{}, [7], [{"attempts": [{"detail": 7}]}], [{"attempts": [7]}]])
+def test_a_log_that_is_not_as_philly_writes_it_is_bad_input(log):
+    with pytest.raises(BadInput, match="log: "):
+        read_philly(log, "log")
+
+
+def test_what_is_left_out_is_counted():
+    left_out = Counter()
+    read_csv(ALIBABA.splitlines(), "trace", left_out=left_out)
+    assert left_out == {"that asked for no GPU": 1, "that never ran": 1}
 
 
 def test_such_a_trace_is_known_by_its_head():

@@ -134,16 +134,22 @@ def test_the_built_in_policy_is_the_one_that_holds_without_a_file():
     assert "reservation" not in NAMED["greedy"].text
 
 
-def test_pod_by_pod_the_first_pods_of_a_gang_hold_their_places_and_wait_for_the_last():
-    """As kube-scheduler places: the second gang takes the slot that is left, and a job that fits there waits with it."""
+WITHOUT_GANGS = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: priority}, {name: predicates}, {name: nodeorder}]
+"""
+
+
+def test_a_policy_without_gangs_lets_first_pods_hold_their_places_and_counts_what_they_block():
+    """The second gang takes the slot that is left, and a job that fits there waits with it."""
     work = [Submission(at_s=0, run_s=100, size=3), Submission(at_s=0, run_s=100, size=3), Submission(at_s=1, run_s=50)]
-
-    def starts(name):
-        outcome = simulate(work, nodes("4x1"), policy=NAMED[name].text)
-        return [run.start_s for run in outcome.runs]
-
-    assert starts("one-by-one") == [0, 100, 100]
-    assert starts("fair-share") == [0, 100, 1]
+    outcome = simulate(work, nodes("4x1"), policy=WITHOUT_GANGS)
+    assert starts(outcome) == [0, 100, 100]
+    assert outcome.figures["blocked_gpu_h"] == 100 / 3600
+    assert outcome.figures["deadlocked_s"] == 0  # the first ends, and then there is room
+    fair = simulate(work, nodes("4x1"), policy=NAMED["fair-share"].text)
+    assert (starts(fair), fair.figures["blocked_gpu_h"]) == ([0, 100, 1], 0)
 
 
 def test_under_fair_share_who_has_used_least_goes_first():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import replace
 
 from pumice import instant
-from pumice.api.batch import JobPhase, LifecyclePolicy
+from pumice.api.batch import LIVE_PHASES, JobPhase, LifecyclePolicy
 from pumice.api.meta import NOTHING
 from pumice.controllers.job import policies, timeouts
 from pumice.controllers.job.phases import Kill, is_exhausted, move_for, phase_of
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pumice.controllers.job.policies import Scene
     from pumice.controllers.job.progress import Progress, Timer
     from pumice.controllers.job.timeouts import Weighed
-
-_LIVE = frozenset({JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ PolicyMatch: TypeAlias = tuple[Occurrence, LifecyclePolicy]
 
 def matching_policies(scene: Scene) -> list[PolicyMatch]:
     """What happened and meets a policy, with that policy; nothing in phases that end."""
-    if phase_of(scene.status) not in _LIVE:
+    if phase_of(scene.status) not in LIVE_PHASES:
         return []
     found = [(occurrence, policies.resolve(scene, occurrence)) for occurrence in policies.occurrences(scene)]
     return [(occurrence, policy) for occurrence, policy in found if policy is not None]

@@ -1,7 +1,7 @@
 """The table of phase x action, and the rules by which a phase ends by itself.
 
-Volcano's table with five of its cells mended (docs/differences.md): AbortJob, TerminateJob and CompleteJob during Restarting do
-what they say, and ResumeJob costs no retry, neither in Aborting nor in Aborted.
+Volcano's table with seven of its cells mended (docs/differences.md): AbortJob, TerminateJob and CompleteJob during Restarting do
+what they say; in Aborting and Aborted ResumeJob costs no retry, and RestartJob starts the Job anew.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
-from pumice.api.batch import Action, JobPhase
+from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES, Action, JobPhase
 from pumice.controllers.job.defaulting import total_replicas
 
 if TYPE_CHECKING:
@@ -45,15 +45,16 @@ _ENDS = {
 
 def _table() -> Mapping[tuple[JobPhase, Action], Move]:
     table: dict[tuple[JobPhase, Action], Move] = {}
-    for phase in (JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING):
+    for phase in LIVE_PHASES:
         costs = phase is not JobPhase.RESTARTING  # a restart that is under way was paid for
         table[phase, Action.RESTART_JOB] = Move(JobPhase.RESTARTING, Kill.ALL, costs)
         for action in _TARGETED:
             table[phase, action] = Move(JobPhase.RESTARTING, Kill.TARGETS, costs)
         for action, end in _ENDS.items():
             table[phase, action] = Move(end, Kill.UNFINISHED)
-    for phase in (JobPhase.ABORTING, JobPhase.ABORTED):
+    for phase in SUSPENDED_PHASES:
         table[phase, Action.RESUME_JOB] = Move(JobPhase.RESTARTING, Kill.UNFINISHED)
+        table[phase, Action.RESTART_JOB] = Move(JobPhase.RESTARTING, Kill.ALL)  # by a Command: no policy acts here
     return table
 
 
@@ -71,7 +72,7 @@ ENDING = frozenset(
         JobPhase.FAILED,
     }
 )
-# Nothing happens in these of itself; Aborted is left by ResumeJob alone, the others by nothing.
+# Nothing happens in these of itself; Aborted is left by ResumeJob and RestartJob alone, the others by nothing.
 FINAL = frozenset({JobPhase.ABORTED, JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FAILED})
 _WHEN_QUIET = {
     JobPhase.ABORTING: JobPhase.ABORTED,

@@ -23,6 +23,7 @@ from pumice.controllers.job.kill import Judge
 from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import phase_of
 from pumice.controllers.job.progress import in_ranges, progress_of
+from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -168,10 +169,9 @@ def _has_started(group: PodGroup | None) -> bool:
 def _failures(fresh: Sequence[Member]) -> Iterator[Occurrence]:
     for member in fresh:
         if member.phase == "Failed" and not member.is_leaving:
-            code = member.exit_code
-            reason = member.pod.status.reason or (f"exit code {code}" if code is not None else "no reason given")
-            occurrence = _of(member, JobEvent.POD_FAILED, member.finished_at(), f"pod {member.name} failed ({reason})")
-            yield dataclasses.replace(occurrence, exit_code=code, lasting=True)
+            why = f"pod {member.name} failed ({member.failure})"
+            occurrence = _of(member, JobEvent.POD_FAILED, member.finished_at(), why)
+            yield dataclasses.replace(occurrence, exit_code=member.exit_code, lasting=True)
 
 
 def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
@@ -194,7 +194,7 @@ def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
         restarts = sum(member.restarts for member in unfinished)
         if task.max_retry >= 0 and unfinished and restarts >= task.max_retry:
             worst = max(unfinished, key=lambda member: member.restarts)
-            why = f"containers of task {task.name} were restarted {restarts} times, most of them in pod {worst.name}"
+            why = f"containers of task {task.name} were restarted {counted(restarts, 'time')}, most of them in pod {worst.name}"
             yield _of(worst, JobEvent.TASK_FAILED, scene.now, why)
 
 

@@ -113,7 +113,7 @@ class Backend:
         if self.store.settled >= self.store.version:
             return
         if self.store.failure is not None:
-            raise _unsafe(self.store.failure)
+            raise failures.internal(str(self.store.failure))
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._settling.append((self.store.version, future))
         await future
@@ -126,12 +126,6 @@ class Backend:
             if version <= self.store.settled:
                 future.set_result(None)
             elif self.store.failure is not None:
-                future.set_exception(_unsafe(self.store.failure))
+                future.set_exception(failures.internal(str(self.store.failure)))
             else:
                 self._settling.append((version, future))
-
-
-def _unsafe(error: Exception) -> failures.Failure:
-    return failures.internal(
-        f"the journal cannot be written: {error}; what was asked may be lost with this process: make room, and start the cluster again"
-    )

@@ -51,13 +51,14 @@ class SqliteJournal:
         self._thread: threading.Thread | None = None
         self._store: Store
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.failure: Exception | None = None
+        self.failure: Broken | None = None
         try:
             self._connection = sqlite3.connect(path, timeout=LOCK_S_MAX, check_same_thread=False, isolation_level=None)
         except sqlite3.Error as error:
             raise JournalError(f"journal {path}: {error}; check that its folder exists and is yours") from error
         try:
             self._prepare()
+            self._identity = _identity(path)
         except BaseException:
             self._connection.close()
             raise
@@ -113,9 +114,7 @@ class SqliteJournal:
 
     def require_room(self) -> None:
         if self.failure is not None:
-            raise Broken(
-                f"journal {self._path}: {self.failure}; nothing more can be written: make room, and start the cluster again"
-            ) from self.failure
+            raise self.failure
         if self._queue.qsize() >= BACKLOG_CHANGES_MAX:
             waiting = f"{BACKLOG_CHANGES_MAX} changes are waiting to be written"
             raise Broken(f"journal {self._path}: {waiting}; the disk is too slow, ask again later")
@@ -147,10 +146,20 @@ class SqliteJournal:
             try:
                 self._write(group)
             except sqlite3.Error as error:
-                self.failure = error
-                self._report(self._store.fail, error)
+                self._break(str(error), "make room on its disk")
+                return
+            if _identity(self._path) != self._identity:
+                # Writes into a file without a name succeed, and are gone with this process.
+                self._break("the file was removed or replaced", "put it back, or name another --data-dir")
                 return
             self._report(self._store.settle, group[-1].version)
+
+    def _break(self, cause: str, step: str) -> None:
+        self.failure = Broken(
+            f"journal {self._path}: {cause}; nothing more can be written, and what was asked last may be lost: "
+            f"{step}, and start the cluster again"
+        )
+        self._report(self._store.fail, self.failure)
 
     def _report(self, what: Callable[[Any], None], argument: Any) -> None:
         """Calls the store in its own thread; once the loop is closed no caller waits any longer."""
@@ -185,3 +194,12 @@ class SqliteJournal:
                 connection.execute(_DELETE, (change.collection, change.before.namespace, change.before.name))
         connection.execute(_FACT, ("version", group[-1].version))
         connection.execute("COMMIT")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tells one file from another of the same name; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -10,6 +10,7 @@ watcher saw.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -91,7 +92,8 @@ class Store:
         self._unsettled: dict[str, int] = {}  # collections with changes that watches may not see yet, and the newest
         self.by_uid: dict[str, tuple[str, str, str]] = {}
         self.dependents: dict[str, dict[tuple[str, str, str], None]] = {}  # in the order in which they came
-        self.failure: Exception | None = None  # of the journal: nothing that is not settled yet will ever be
+        self.failure: Broken | None = None  # of the journal: nothing that is not settled yet will ever be
+        self.broken = asyncio.Event()  # set with the failure
         self.listeners: list[Callable[[Change], None]] = []
         self.settle_listeners: list[Callable[[], None]] = []
 
@@ -166,9 +168,10 @@ class Store:
         for listener in self.settle_listeners:
             listener()
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: Broken) -> None:
         """What is not settled by now never will be; the callers that wait for it are told."""
         self.failure = error
+        self.broken.set()
         for listener in self.settle_listeners:
             listener()
 

@@ -19,7 +19,8 @@ from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
-from pumice.scheduling.placing import turns
+from pumice.scheduling.evicting.share_bound import ShareBound
+from pumice.scheduling.placing import pending, turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -73,7 +74,9 @@ class _Preempting:
 
     def run(self) -> None:
         session = self.session
-        pool = Pool(session, session.points.preemptable, {self.queue.name}, EVICTABLE, is_preempting=True)
+        share = ShareBound(session, self.queue)
+        point = session.points.preemptable
+        pool = Pool(session, point, {self.queue.name}, EVICTABLE, is_preempting=True, share=share)
         turns.rank(session, self.gangs)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
@@ -107,9 +110,9 @@ class _Preempting:
     def _plan(self, statement: Statement, gang: GangState, pool: Pool, *, free_first: bool) -> bool:
         """Whether victims were found in the statement that are worth it; if not, nothing is left in it."""
         session = self.session
-        needy = eviction.in_need(session, gang)
-        if self._is_in_vain(gang, needy, pool):
+        if self._is_in_vain(gang, pool):
             return False
+        needy = eviction.in_need(session, gang)
         pool.start_plan()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
             if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
@@ -120,21 +123,32 @@ class _Preempting:
         statement.rollback()
         return False
 
-    def _is_in_vain(self, gang: GangState, needy: Sequence[Task], pool: Pool) -> bool:
+    def _is_in_vain(self, gang: GangState, pool: Pool) -> bool:
         """Whether nobody could go for any member, all of which are alike, and free room is too little for the minimum: no use to try them
         one by one. A plugin may want half a gang to hold free room (sla, for one that is due): then they are.
         """
         session = self.session
-        if len(session.shapes.count(gang.gang, needy)) != 1 or len({task.priority for task in needy}) != 1:
+        example = self._example(gang)
+        if example is None or session.is_pipelined(gang) or pool.frees_any(pool.screen(gang, example)):
             return False
-        if session.is_pipelined(gang):
-            return False
-        screen = pool.screen(gang, needy[0])
-        return not pool.frees_any(screen) and backoff.free_places(session, gang) < session.shortfall(gang)
+        free = backoff.free_places(session, gang)
+        return not free or free < session.shortfall(gang)
+
+    def _example(self, gang: GangState) -> Task | None:
+        """A member that stands for all that are in need, where they are alike."""
+        session = self.session
+        if pending.shape_of_all(session, gang) is not None:
+            return gang.tasks[0]
+        needy = eviction.in_need(session, gang)
+        are_alike = len(session.shapes.count(gang.gang, needy)) == 1 and len({task.priority for task in needy}) == 1
+        return needy[0] if are_alike else None
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session, index = self.session, self.session.room.table.index
+        shape = pending.shape_of_all(session, gang)
+        if shape is not None and not pool.has_room(shape):
+            return  # nobody of its own could go either
         own = [index[mate.node] for mate in gang.tasks_in(*EVICTABLE) if mate.node in index]
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
@@ -188,7 +202,7 @@ class _Preempting:
         self.free_came_first |= free_first and question.is_mixed
         nodes = pool.promising(question.in_order(free_first=free_first), task)
         assert trial.screen is not None
-        return pool.first_that_works(nodes, pool.is_open(trial.screen, nodes), task, trial.on)
+        return pool.first_in_share(trial.screen, nodes, task, trial.on)
 
     def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
         """Those that evictions could open for such a pod."""

@@ -11,7 +11,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
-from pumice.scheduling.placing import turns
+from pumice.scheduling.placing import pending, turns
 from pumice.scheduling.placing.heap import Heap
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ def _pool(session: Session, queue: QueueInfo) -> Pool:
 
 def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) -> None:
     statement, budget = session.statement(gang), session.budget
+    if pending.shape_of_all(session, gang) is not None and not session.points.preemptive.holds(queue, gang.tasks[:1]):
+        backoff.record(session, NAME, gang, budget)
+        return  # what the queue has no right to for one of them it has for none
     needy = eviction.in_need(session, gang)
     pool.start_plan()
     for left, task in zip(range(len(needy), 0, -1), needy, strict=True):

@@ -92,7 +92,7 @@ def close(session: Session) -> Decisions:
         factors=dict(session.factors),
         factor_weights=dict(session.factor_weights),
         usage=dict(session.usage),
-        stranded=idle.stranded(session.room, (room for gang in session.restless for room in reports[gang.key].room))
+        stranded=idle.stranded(session, (room for gang in session.restless for room in reports[gang.key].room))
         if session.explain
         else (),
         unfinished=session.budget <= 0,
@@ -275,13 +275,14 @@ class _SteadyReports:
             del self._gangs[gang.key]
 
     def up_to_date(self, expected: Mapping[str, Expected]) -> Mapping[str, GangReport]:
-        """All of them; written anew only where something else is expected."""
+        """All of them; what is expected of gangs that outlive it moves with the clock, and nothing else is said anew of them."""
         reports, of = self._reports, expected.get
         stale = [key for key, report in reports.items() if report.expected is not of(key)]
-        for key in (*stale, *(self._gangs.keys() - reports.keys())):
-            known = reports.get(key)
-            if known is None or known.expected != of(key):
-                reports[key] = _report_steady(self._gangs[key], of(key))
+        for key in stale:
+            if reports[key].expected != (now := of(key)):
+                reports[key] = msgspec.structs.replace(reports[key], expected=now)
+        for key in self._gangs.keys() - reports.keys():
+            reports[key] = _report_steady(self._gangs[key], of(key))
         return reports
 
 

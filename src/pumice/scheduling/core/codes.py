@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pumice.cluster import amounts as units
+from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,7 +174,7 @@ def _holders(facts: Facts) -> str:
 
 def _user_gangs(verb: str, has: str) -> Callable[[Facts], str]:
     return lambda facts: (
-        f"user {facts.user} may {verb} {facts.limit} gangs in queue {facts.queue} and {has} {facts.free}"
+        f"user {facts.user} may {verb} {counted(facts.limit or 0, 'gang')} in queue {facts.queue} and {has} {facts.free}"
         + (f" ({_holders(facts)})" if facts.holders else "")
     )
 
@@ -348,7 +349,7 @@ class Code(enum.Enum):
 
     # Reservations.
     RESERVED = "Reserved", "room is reserved for the gang", (
-        "room for its minimum is reserved on {free} nodes, from {until} on at the latest")
+        lambda facts: f"room for its minimum is reserved on {counted(facts.free or 0, 'node')}, from {facts.until} on at the latest")
     WOULD_DELAY = "WouldDelay", "the gang would take room that is reserved for another one", (
         "would delay gang {gang}, for which room is reserved from {until} on; a gang that is expected to end before that may pass")
     NOT_HELD = "NotHeld", "room for a part of the gang is left to others until there is enough for all of it", (

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shortcuts import Shortcuts
 
 NO_PLUGINS: Mapping[str, type[Plugin]] = {}
+NO_PORTS = Ports()
 
 
 GRACE_SECONDS = 30  # how long a gang whose commit was cut short may stay incomplete
@@ -53,7 +54,6 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     enough for a run ahead. So is, while nobody waits, an `idle` cycle: it only learns, without actions and the plugins that they alone ask.
     Whoever only asks about one gang may take `shortcuts`.
     """
-    modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
     aside = NOTHING_ASIDE
     for _ in range(PLANS_MAX):
         session = Session(
@@ -61,7 +61,7 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
             policy,
             memory,
             now=now,
-            ports=ports or Ports(),
+            ports=ports or NO_PORTS,
             budget=budget,
             aside=aside,
             explain=explain,
@@ -70,6 +70,7 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
         try:
             return _plan(session, extra_plugins, grace_s, idle=idle)
         except Exception as error:
+            modules = {plugins.find(option.name, extra_plugins).__module__: option.name for option in policy.options}
             at = session.turn.key if session.turn is not None else ""
             left = aside.after(failure_of(error, at, modules))
             if left is None:
@@ -117,8 +118,9 @@ def open_session(
 def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]], *, idle: bool = False) -> None:
     reservations.mark_gangs(session)
     for option in session.policy.options:
-        is_needed = not idle or not plugins.find(option.name, extra_plugins).only_for_waiting
-        if option.name in session.aside.plugins or not is_needed:
+        if option.name in session.aside.plugins:
+            continue
+        if idle and plugins.find(option.name, extra_plugins).only_for_waiting:
             continue
         session.points.registering(option)
         with session.ports.measure("plugin", option.name):

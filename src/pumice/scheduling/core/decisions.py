@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Struct
 
 from pumice.api.disruptions import Party, Story
@@ -13,6 +14,7 @@ from pumice.cluster.amounts import Amounts
 from pumice.cluster.tasks import Task
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.verdict import Cause, FitError, Reason
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -43,8 +45,7 @@ class DeviceChoice:
 Preparation = VolumeChoice | DeviceChoice
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Value):
     """One pod and its node; what is in `first` has to be written, and to take effect, before the bind.
 
     `annotations` travel with the bind onto the pod: which cards and CPUs were chosen for it. `lock` names the lock on the node
@@ -54,12 +55,11 @@ class Bind:
     task: Task
     node: str
     first: tuple[Preparation, ...] = ()
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     lock: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GangCommit:
+class GangCommit(Value):
     """One gang's binds: all of them, or none. `needed` members must be bound before the gang counts as started."""
 
     gang: str
@@ -311,8 +311,7 @@ class QueueUsage(Struct, frozen=True):
     users: Mapping[str, UserUsage]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(Value):
     """Everything one cycle wants done; nothing has been written yet."""
 
     commits: tuple[GangCommit, ...] = ()
@@ -321,29 +320,27 @@ class Decisions:
     withdrawn: tuple[Task, ...] = ()  # pods that were told, and stay after all
     rings: tuple[tuple[str, ...], ...] = ()  # gangs that have evicted one another within an hour, and do so again
     claims: tuple[Claim, ...] = ()
-    unclaims: Mapping[str, str] = dataclasses.field(default_factory=dict)  # gang -> why its claim is over
-    admitted: Mapping[str, str] = dataclasses.field(
+    unclaims: Mapping[str, str] = msgspec.field(default_factory=dict)  # gang -> why its claim is over
+    admitted: Mapping[str, str] = msgspec.field(
         default_factory=dict
     )  # gang -> uid of its group, which waited until now
     releases: tuple[Release, ...] = ()
     ungated: tuple[Task, ...] = ()  # pods whose queue has a share for them: the gate that held them back goes
-    pipelined: Mapping[str, str] = dataclasses.field(default_factory=dict)  # pod key -> node
-    gangs: Mapping[str, GangReport] = dataclasses.field(default_factory=dict)
-    figures: Mapping[str, QueueFigures] = dataclasses.field(default_factory=dict)
-    shares: Mapping[str, float] = dataclasses.field(default_factory=dict)  # gang -> dominant share
-    factors: Mapping[str, Factors] = dataclasses.field(default_factory=dict)  # by gang, of those that wait
-    factor_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    usage: Mapping[str, QueueUsage] = dataclasses.field(default_factory=dict)  # by queue, where usage is remembered
+    pipelined: Mapping[str, str] = msgspec.field(default_factory=dict)  # pod key -> node
+    gangs: Mapping[str, GangReport] = msgspec.field(default_factory=dict)
+    figures: Mapping[str, QueueFigures] = msgspec.field(default_factory=dict)
+    shares: Mapping[str, float] = msgspec.field(default_factory=dict)  # gang -> dominant share
+    factors: Mapping[str, Factors] = msgspec.field(default_factory=dict)  # by gang, of those that wait
+    factor_weights: Mapping[str, float] = msgspec.field(default_factory=dict)
+    usage: Mapping[str, QueueUsage] = msgspec.field(default_factory=dict)  # by queue, where usage is remembered
     stranded: tuple[Stranded, ...] = ()  # by resource and size of a worker, after what is decided here
     unfinished: bool = False  # the budget ended before the work did: plan again soon
     next_change: Instant | None = None  # when the clock alone may change a decision
     memory: Memory = EMPTY  # for the next cycle
-    refused_memory: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # slot -> why its new value is not in it
-    metrics: Mapping[str, Mapping[tuple[str, ...], float]] = dataclasses.field(default_factory=dict)  # of plugins
+    refused_memory: Mapping[str, str] = msgspec.field(default_factory=dict)  # slot -> why its new value is not in it
+    metrics: Mapping[str, Mapping[tuple[str, ...], float]] = msgspec.field(default_factory=dict)  # of plugins
     failures: tuple[Failure, ...] = ()  # of plugins; what they broke on was planned without
-    queues: Mapping[str, Amounts] = dataclasses.field(default_factory=dict)  # allocated, descendants included
-    orphans: Mapping[str, tuple[PodVerdict, ...]] = dataclasses.field(
+    queues: Mapping[str, Amounts] = msgspec.field(default_factory=dict)  # allocated, descendants included
+    orphans: Mapping[str, tuple[PodVerdict, ...]] = msgspec.field(
         default_factory=dict
     )  # by the group that is not there

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pumice.cluster.columns import Column, Mask, NodeTable
     from pumice.scheduling.core.decisions import ShapeRoom
-    from pumice.scheduling.core.room import Room
+    from pumice.scheduling.core.session import Session
 
 SIZES_MAX = 16  # of workers, by resource: those that wait, then the largest
 
@@ -69,16 +69,17 @@ def _ready(table: NodeTable) -> Mask:
 # ----------------------------------------------------------------------------------------------------- GPUs for workers
 
 
-def stranded(room: Room, waiting: Iterable[ShapeRoom] = ()) -> tuple[Stranded, ...]:
+def stranded(session: Session, waiting: Iterable[ShapeRoom] = ()) -> tuple[Stranded, ...]:
     """By resource and size of a worker, from the smallest; where such pods wait, cpu, memory and filters count too.
 
     The sizes are those that wait, and a whole node. Nodes that are cordoned or not ready are left out.
     """
-    table = room.table
+    room, table = session.room, session.room.table
     gpus = [row for row, name in enumerate(table.axis.names) if amounts.is_gpu(name) and table.allocatable[row].any()]
     if not gpus:
         return ()
-    open_, shapes, found = _open(table) & _ready(table), list(waiting), list[Stranded]()
+    open_ = session.snapshot.kept(stranded, table.objects, lambda: _open(table) & _ready(table))
+    shapes, found = list(waiting), list[Stranded]()
     for row in gpus:
         free = np.maximum(room.idle[row][open_], 0) // amounts.MILLI
         whole = int(table.allocatable[row].max()) // amounts.MILLI

@@ -52,13 +52,13 @@ class Stopwatch(Protocol):
     def __call__(self, what: str, name: str, /) -> AbstractContextManager[object]: ...
 
 
-_NOTHING = nullcontext()
+_NOT_MEASURED = nullcontext()
 
 
 def no_measure(what: str, name: str, /) -> AbstractContextManager[object]:
     """For a cycle that is not measured."""
     del what, name
-    return _NOTHING
+    return _NOT_MEASURED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from pumice.scheduling.evicting import notices
 from pumice.scheduling.evicting.reserved_room import ReservedRoom
 from pumice.scheduling.placing.line import Line
 from pumice.scheduling.placing.placement import Placer
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -136,7 +137,7 @@ class Session:
         allocatable = snapshot.nodes.allocatable
         self.total: MutableAmounts = dict(snapshot.kept(NodeTable.total, allocatable, snapshot.nodes.total))
         self.units = self.budget = budget
-        self.points = Points()
+        self.points = self.on = Points()  # `on`: where a plugin registers while it opens
         self.plugins: list[Plugin] = []  # in the policy's order
         self.shapes = ShapeBook(snapshot.nodes.axis, snapshot.gangs)
         self.shape: Callable[[Task], Shape] = self.shapes.of
@@ -166,16 +167,13 @@ class Session:
         self.shapes_examined = 0  # for which the room that is left was found out
         self.kept: list[Statement] = []  # neither committed nor undone: they hold room until the cycle ends
         self._shared: dict[Callable[[Session], Any], Any] = {}
+        self._queue_orders: dict[tuple[str, str], float] = {}  # of two queues, after so many moves
+        self._queue_moves = 0
 
     @property
     def steady(self) -> Steady:
         """The gangs of the snapshot that run and are whole, and sums over them."""
         return steady.of(self.snapshot)
-
-    @property
-    def on(self) -> Points:
-        """Where a plugin registers while it opens."""
-        return self.points
 
     def publish(self, metric: Metric, value: float, *labels: str) -> None:
         """The value of a gauge that a plugin has declared; what is not published in a cycle is not exported after it."""
@@ -186,12 +184,13 @@ class Session:
 
         What says that it is `of_node_objects` follows from those alone, and is kept until one of them changes.
         """
-        if kind not in self._shared:
-            is_lasting = getattr(kind, "of_node_objects", False)
-            make = functools.partial(kind, self)
-            objects = self.snapshot.nodes.objects
-            self._shared[kind] = self.snapshot.kept(kind, objects, make) if is_lasting else make()
-        made: T = self._shared[kind]
+        made: T | None = self._shared.get(kind)
+        if made is None:
+            if getattr(kind, "of_node_objects", False):
+                made = self.snapshot.kept(kind, self.snapshot.nodes.objects, functools.partial(kind, self))
+            else:
+                made = kind(self)
+            self._shared[kind] = made
         return made
 
     def settle(self) -> None:
@@ -288,8 +287,15 @@ class Session:
         return (left.spec.created, left.key) < (right.spec.created, right.key)
 
     def queue_compare(self, left: QueueInfo, right: QueueInfo) -> float:
-        order = self.points.queue_order.of(left, right)
-        return order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
+        """Not asked again while no gang moves or is admitted: queues are compared with every turn."""
+        if self._queue_moves != len(self.moved_gangs):
+            self._queue_orders, self._queue_moves = {}, len(self.moved_gangs)
+        order = self._queue_orders.get((left.name, right.name))
+        if order is None:
+            order = self.points.queue_order.of(left, right)
+            order = order or (-1 if (left.created, left.name) < (right.created, right.name) else 1)
+            self._queue_orders[left.name, right.name] = order
+        return order
 
     def queue_before(self, left: QueueInfo, right: QueueInfo) -> bool:
         return self.queue_compare(left, right) < 0
@@ -360,13 +366,13 @@ class Session:
         """The uids of all that this cycle evicts so far."""
         return {operation.task.uid for operation, _ in self.accepted if isinstance(operation, Eviction)}
 
-    @functools.cached_property
+    @once
     def committed(self) -> set[Task]:
         """Tasks that are bound by this cycle; asked for after the last action."""
         placements = [operation for operation, _ in self.accepted if isinstance(operation, Placement)]
         return {task for each in placements if each.status is Status.ALLOCATED for task in each.tasks}
 
-    @functools.cached_property
+    @once
     def nominations(self) -> dict[Task, str]:
         """Tasks for which others were evicted, with their node; asked for after the last action."""
         names = self.room.table.names

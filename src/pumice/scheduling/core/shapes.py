@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import operator
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -53,6 +55,12 @@ class Reads(enum.Flag):
     CONTAINERS = enum.auto()  # each container's own requests and limits
     REVOCABLE_ZONE = enum.auto()
     EVERYTHING = enum.auto()
+
+
+@functools.cache  # adding up flags takes microseconds, and there are few policies
+def together(parts: tuple[Reads, ...]) -> Reads:
+    """All of them."""
+    return functools.reduce(operator.or_, parts)
 
 
 def _ports(task: Task) -> bytes:
@@ -164,8 +172,7 @@ def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     return np.maximum(fit, 0, out=fit)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Trait:
+class Trait(Value):
     """What a plugin makes of a pod that tells it from others (`Points.declare`)."""
 
     of: Callable[[Task], Hashable]
@@ -173,8 +180,7 @@ class Trait:
     lasts: Hashable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Value):
     """What does not change as long as the pod's gang does not: a part of its shape's key, and the traits that are asked anew in every cycle."""
 
     key: Hashable
@@ -205,7 +211,7 @@ class ShapeBook:
     def of(self, task: Task) -> Shape:
         shape = self._of_task.get(task.uid)
         if shape is None:
-            shape = self._of_task[task.uid] = self._find(task)
+            shape = self._of_task[task.uid] = self._of_gang.get(task.gang) or self._find(task)
         return shape
 
     def of_all(self, gang: Gang, first: Task) -> Shape | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.gangstate import LastTry
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.verdict import Cause
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(Value, eq=False):
     """Members of one gang and one shape, each with its node; allocated, or pipelined behind what is being released."""
 
     gang: GangState

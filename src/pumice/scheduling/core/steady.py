@@ -34,13 +34,15 @@ P = ParamSpec("P")
 class AmountSum:
     """Amounts of many; a name that nobody has any more is absent again."""
 
-    __slots__ = ("_amounts", "_holders")
+    __slots__ = ("_amounts", "_holders", "_total")
 
     def __init__(self) -> None:
         self._amounts: MutableAmounts = {}
         self._holders: Counter[str] = Counter()
+        self._total: MutableAmounts | None = None
 
     def add(self, more: Amounts, sign: int) -> None:
+        self._total = None
         for name, value in more.items():
             holders = self._holders[name] = self._holders[name] + sign
             if holders:
@@ -50,7 +52,9 @@ class AmountSum:
 
     def total(self) -> MutableAmounts:
         """In the order of names, whoever came first."""
-        return dict(sorted(self._amounts.items()))
+        if self._total is None:
+            self._total = dict(sorted(self._amounts.items()))
+        return self._total.copy()
 
     def __bool__(self) -> bool:
         return bool(self._holders)
@@ -94,6 +98,10 @@ class Steady:
         in_order = sorted(self._restless) if is_heir else (key for key in gangs if key in self._restless)
         self.restless = [self._restless[key] for key in in_order]  # a cluster's gangs stand in the order of their keys
 
+    def is_of(self, gangs: Mapping[str, Gang]) -> bool:
+        """Whether it is up to date with them."""
+        return self._seen is gangs
+
     def sum(self, kind: Callable[P, S], *by: P.args, **named: P.kwargs) -> S:
         """The sum of that kind; added up when it is first asked for, and anew for other arguments."""
         known, found = self._sums.pop(kind, (None, None))
@@ -113,6 +121,9 @@ class Steady:
 
 
 def of(snapshot: Snapshot) -> Steady:
+    known: Steady | None = snapshot.carried.get(Steady)
+    if known is not None and known.is_of(snapshot.gangs):
+        return known
     steady: Steady = snapshot.carried.pop(Steady, None) or Steady()  # not left there half brought up to date
     steady.follow(snapshot.gangs, snapshot.lineage)
     snapshot.carried[Steady] = steady

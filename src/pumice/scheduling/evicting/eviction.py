@@ -32,6 +32,13 @@ SPARED_BY_REPLAY_MAX = 256
 
 def victim_order(session: Session, claimant: GangState | None, victims: Iterable[Task]) -> list[Task]:
     """Who goes first: of one gang the last placed, of one queue the gang served last, else the queue that can best bear it."""
+    standings: dict[str, _Standing] = {}  # each gang is asked about once, and not with every comparison
+
+    def standing(gang: GangState) -> _Standing:
+        found = standings.get(gang.key)
+        if found is None:
+            found = standings[gang.key] = _standing(session, gang)
+        return found
 
     def compare(left: Task, right: Task) -> int:
         own, other = session.gangs.get(left.gang), session.gangs.get(right.gang)
@@ -40,7 +47,8 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
         if own is None or other is None:
             return -1 if own is None else 1
         if claimant is None or own.queue == other.queue:
-            return gang_compare(session, own, other) or -task_order.compare(session.points, left, right)
+            by_standing = _compare_standings(standing(own), standing(other))
+            return by_standing or -task_order.compare(session.points, left, right)
         order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
         return -1 if order < 0 else 1
 
@@ -49,10 +57,20 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
 
 def gang_compare(session: Session, left: GangState, right: GangState) -> int:
     """Between gangs of one queue; negative: the left one loses a member first, zero: the plugins see no difference."""
-    if order := victim_compare(session, left, right):
-        return order
-    mine, theirs = session.gang_key(left), session.gang_key(right)
-    return (mine < theirs) - (mine > theirs)
+    return _compare_standings(_standing(session, left), _standing(session, right))
+
+
+_Standing = tuple[tuple[float, ...], tuple[float, ...]]  # as a victim, and in line
+
+
+def _standing(session: Session, gang: GangState) -> _Standing:
+    return session.points.victim_order.of(gang), session.gang_key(gang)
+
+
+def _compare_standings(mine: _Standing, theirs: _Standing) -> int:
+    if mine[0] != theirs[0]:
+        return (mine[0] > theirs[0]) - (mine[0] < theirs[0])
+    return (mine[1] < theirs[1]) - (mine[1] > theirs[1])
 
 
 def victim_compare(session: Session, left: GangState, right: GangState) -> int:

@@ -49,7 +49,12 @@ def checkpointed(task: Task) -> Instant | None:
 
 def card_seconds(tasks: Iterable[Task], now: Instant) -> int:
     """What losing all of these pods costs."""
-    return int(sum(cards(task) * lost(task, now) / instant.SECOND for task in tasks))
+    return int(sum(of_pod(task, now) for task in tasks))
+
+
+def of_pod(task: Task, now: Instant) -> float:
+    """The same of one."""
+    return cards(task) * lost(task, now) / instant.SECOND
 
 
 class LostWork:
@@ -62,6 +67,7 @@ class LostWork:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: dict[str, tuple[int, float]] = {}  # by gang: its version, and what was found for it
+        self._of_pods: dict[str, float] = {}  # by uid: what its own loss costs, which no move changes
 
     def of(self, gang: GangState) -> float:
         known = self._known.get(gang.key)
@@ -73,5 +79,11 @@ class LostWork:
         ready, members = gang.tally.ready, gang.tasks_in(*OCCUPYING)
         if ready < gang.minimum or not members:
             return 0.0
-        whole = card_seconds(members, self._session.now)
+        whole = int(sum([self._of_pod(task) for task in members]))
         return float(whole) if ready == gang.minimum else whole / len(members)
+
+    def _of_pod(self, task: Task) -> float:
+        known = self._of_pods.get(task.uid)
+        if known is None:
+            known = self._of_pods[task.uid] = of_pod(task, self._session.now)
+        return known

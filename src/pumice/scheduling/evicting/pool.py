@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.points import Indexes, TaskVictims
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+    from pumice.scheduling.evicting.share_bound import ShareBound
     from pumice.scheduling.evicting.victim_columns import View
 
 UNSEEN_MAX = 32  # changed nodes that are left open unseen: to ask the plugins about the one that is tried costs less than to look at it first
@@ -41,7 +42,9 @@ class Screen:
     shape: Shape
     keys: tuple[Hashable, ...]  # of the plugins' votes
     open: Mask
+    holdings: Indexes  # numbers of what could go on each node (share_bound)
     freeing: Mask  # where somebody could go at all
+    frees_any: bool | None = None  # whether anywhere
     seen: int = 0  # how much of the journal of stale nodes is accounted for
     unseen: list[int] = dataclasses.field(default_factory=list)  # nodes that have changed, and are open for all we know
     moves: int = -1  # the session's, when `refused` was learned
@@ -69,8 +72,10 @@ class Pool:
         statuses: frozenset[Status],
         *,
         is_preempting: bool,
+        share: ShareBound | None = None,
     ) -> None:
         self.session = session
+        self._share = share
         self.is_preempting = is_preempting
         self.point = point
         self.columns = columns = session.shared(VictimColumns)
@@ -93,7 +98,8 @@ class Pool:
     def _most(self) -> Column:
         """What is freed where all of them leave."""
         everywhere = self.columns.everywhere()
-        return np.array([everywhere.sums(row * self.members) for row in self.columns.demand])
+        none = np.zeros(len(everywhere.nodes), dtype=np.int64)
+        return np.array([everywhere.sums(row * self.members) if row.any() else none for row in self.columns.demand])
 
     def candidates(self, node: int, claimant: GangState) -> list[Task]:
         """The pods that could go for the claimant; a gang that others leave for stays itself, unless the claimant ranks above it."""
@@ -149,7 +155,19 @@ class Pool:
 
     def first_that_works(self, nodes: Indexes, is_open: Mask, task: Task, works: Callable[[int], bool]) -> bool:
         """Whether one of the open nodes works, tried in the given order; those before it that are shut are given up, as trying them would."""
-        for position in np.flatnonzero(is_open).tolist():
+        return self._first(nodes, is_open, is_open, task, works)
+
+    def first_in_share(self, screen: Screen, nodes: Indexes, task: Task, works: Callable[[int], bool]) -> bool:
+        """The same without those where the queue would still be too full for the pod. They are not given up: that is no matter of the node."""
+        is_open = self.is_open(screen, nodes)
+        allowed = None if self._share is None else self._share.allows(screen.shape, screen.holdings)
+        if allowed is None:
+            return self._first(nodes, is_open, is_open, task, works)
+        allowed[screen.unseen] = True
+        return self._first(nodes, is_open, is_open & allowed[nodes], task, works)
+
+    def _first(self, nodes: Indexes, is_open: Mask, worth_it: Mask, task: Task, works: Callable[[int], bool]) -> bool:
+        for position in np.flatnonzero(worth_it):  # mostly the first one works
             if not self.session.spend(1):
                 return False
             if works(int(nodes[position])):
@@ -170,7 +188,8 @@ class Pool:
         screen = self._screens.pop(key, None)
         if screen is None:
             nodes = len(self.session.room.table)
-            screen = Screen(claimant, task, shape, keys, np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=bool))
+            shut, unknown = np.zeros(nodes, dtype=bool), np.zeros(nodes, dtype=np.intp)
+            screen = Screen(claimant, task, shape, keys, shut, unknown, shut.copy())
             self._look(screen, columns.everywhere())
         elif stale := columns.stale[screen.seen :]:
             screen.unseen += stale
@@ -202,8 +221,14 @@ class Pool:
     def frees_any(self, screen: Screen) -> bool:
         """Whether somebody could go anywhere."""
         if screen.unseen:
+            known = screen.freeing.copy()
+            known[screen.unseen] = False
+            if known.any():
+                return True
             self._look_again(screen)
-        return bool(screen.freeing.any())
+        if screen.frees_any is None:
+            screen.frees_any = bool(screen.freeing.any())
+        return screen.frees_any
 
     def refuse(self, screen: Screen, node: int) -> None:
         """The plugins were asked about this node, and let too few go. Who has no bound may answer the next claimant differently."""
@@ -226,14 +251,18 @@ class Pool:
         view.asked = self._asked(screen, view)
         someone = view.any(view.asked)
         chosen = votes.possible_victims(self.point, screen.keys, view)
+        frees_any = bool(chosen.any())
         enough = np.ones(len(view.nodes), dtype=bool)
         for row in shape.rows:
-            freed = view.sums(columns.demand[row, view.rows] * chosen)
+            freed = view.sums(columns.demand[row, view.rows] * chosen) if frees_any else 0
             enough &= self.session.room.future[row, view.nodes] + freed >= shape.demand[row]
         if not self.is_preempting:  # reclaim leaves nodes alone where there is nobody to take from
             enough &= someone
         screen.open[view.nodes] = enough
-        screen.freeing[view.nodes] = view.any(chosen)
+        screen.freeing[view.nodes] = view.any(chosen) if frees_any else False
+        screen.frees_any = None
+        if self._share is not None:
+            screen.holdings[view.nodes] = self._share.holdings(view, chosen)
 
     def _asked(self, screen: Screen, view: View) -> Mask:
         """As `candidates`, for all nodes of the view, without the claimant's own gang."""

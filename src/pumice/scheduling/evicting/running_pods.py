@@ -106,8 +106,14 @@ class RunningPods:
         gangs = snapshot.gangs
         if gangs is self._seen and self._seen_gangs == len(self.gangs):
             return
+        lineage = snapshot.lineage
+        if lineage is not None and lineage.gangs is gangs and lineage.former is self._seen:
+            new = itertools.islice(self.position, self._seen_gangs, None)
+            changed = sorted({*(lineage.changed & self.position.keys()), *new})
+        else:
+            pairs = zip(self.position, self.gangs, strict=True)
+            changed = [key for key, former in pairs if gangs.get(key) is not former]
         self._seen, self._seen_gangs = gangs, len(self.gangs)
-        changed = [key for key, former in zip(self.position, self.gangs, strict=True) if gangs.get(key) is not former]
         for key in changed:
             at, gang = self.position[key], gangs.get(key)
             self.gangs[at] = gang

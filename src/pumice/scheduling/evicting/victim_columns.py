@@ -117,7 +117,7 @@ class VictimColumns:
     # ------------------------------------------------------------------------------------------------- views
 
     def everywhere(self) -> View:
-        return View(self, np.arange(len(self.edges) - 1), np.arange(len(self.tasks)), self.edges)
+        return View(self, np.arange(len(self.edges) - 1), slice(None), self.edges)
 
     def on(self, nodes: Indexes) -> View:
         counts = self.edges[nodes + 1] - self.edges[nodes]
@@ -141,14 +141,18 @@ class VictimColumns:
 class View:
     """The rows of some nodes; `asked` are those that votes are about."""
 
-    def __init__(self, columns: VictimColumns, nodes: Indexes, rows: Indexes, edges: Indexes) -> None:
+    def __init__(self, columns: VictimColumns, nodes: Indexes, rows: Indexes | slice, edges: Indexes) -> None:
         self.columns = columns
         self.nodes = nodes
-        self.rows = rows
+        self.rows = rows  # of the columns: what is taken from these is for reading only
         self._edges = edges
         self.gang: Indexes = columns.gang[rows]
         self.kind: Indexes = columns.kind[rows]
-        self.asked: Mask = np.ones(len(rows), dtype=bool)
+        self.asked: Mask = np.ones(len(self), dtype=bool)
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.gang)
 
     @property
     def gang_priority(self) -> Column:

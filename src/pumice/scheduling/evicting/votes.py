@@ -73,7 +73,7 @@ def possible_victims(point: TaskVictims, keys: Sequence[Hashable], view: View) -
         if bound is not None:
             view.asked &= bound.mask(key, view)
         is_sure = is_sure and bound is not None and bound.exact
-    chosen = np.zeros(len(view.rows), dtype=bool)
+    chosen = np.zeros(len(view), dtype=bool)
     open_nodes = view.any(view.asked)
     pairs = zip(point.hooks, keys[shields:], strict=True)
     for _, tier in itertools.groupby(pairs, key=lambda pair: pair[0].tier):
@@ -91,7 +91,7 @@ class _Tier:
     def __init__(self, view: View, *, is_sure: bool) -> None:
         self.view = view
         self.is_sure = is_sure
-        self.chosen: Mask = np.zeros(len(view.rows), dtype=bool)
+        self.chosen: Mask = np.zeros(len(view), dtype=bool)
         self.some: Mask = np.zeros(len(view.nodes), dtype=bool)
         self.none: Mask = np.ones(len(view.nodes), dtype=bool)
         self.exact: Mask = np.zeros(

@@ -11,6 +11,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError, Reason
+from pumice.scheduling.placing import pending
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
@@ -57,6 +58,15 @@ def place_tasks(
         if session.sub_is_ready(sub) or (session.is_ahead and _is_whole(session, sub)):
             # Members left over from the run come in later turns.
             return
+
+
+def is_beyond_share(session: Session, gang: GangState) -> bool:
+    """Whether the queue takes none of the members, which are alike and wait: then they are not placed one by one, and the gang is told why."""
+    shape = pending.shape_of_all(session, gang)
+    reason = None if shape is None else session.points.allocatable.refusal(session.queue_of(gang), gang, shape)
+    if reason is not None:
+        refuse(gang, reason)
+    return reason is not None
 
 
 def _is_whole(session: Session, sub: SubState) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
 
 _WAITING = frozenset({Status.PENDING})
 _WAITING_OR_HELD = frozenset({Status.PENDING, Status.PIPELINED})  # a claim's members are pipelined until their turn
@@ -24,6 +25,12 @@ def waiting(session: Session, gang: GangState) -> list[Task]:
         tasks = [task for task in gang.tasks_in(Status.PENDING) if not task.gates]
         known = gang.waiting = (gang.version, session.in_placement_order(tasks))
     return known[1]
+
+
+def shape_of_all(session: Session, gang: GangState) -> Shape | None:
+    """The one shape of a gang that waits as one and has no places; None for any other."""
+    whole = gang.gang
+    return None if gang.places or not whole.waits_as_one else session.shapes.of_all(whole, whole.tasks[0])
 
 
 class PendingMembers:

@@ -9,13 +9,13 @@ sequence is decided by the lowest score on its node up to it. Equal scores go to
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count_reasons
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,8 +33,7 @@ BATCH_MAX = 256
 LOADS_REMEMBERED_MAX = 64
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
+class Pairs(Value, eq=False):
     """Nodes, each with a number of copies of the shape imagined on it; what scores of load look at."""
 
     room: Room
@@ -58,8 +57,7 @@ class Pairs:
         return viewed + self.copies * self.demand[row] if self.demand[row] else viewed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Places:
+class Places(Value):
     """Nodes for some of the pods that were asked for; pipelined ones wait for room that is being released."""
 
     nodes: Sequence[int]
@@ -89,12 +87,16 @@ class Loads:
         touched = self.room.touched[self._seen :]
         self._seen = len(self.room.touched)
         if touched and not closely:
-            nodes = np.array(list(set(touched)), dtype=np.intp)
-            used, viewed = self.room.used[:, nodes], self.room.viewed[:, nodes]
-            is_new = ((self._used[:, nodes] != used) | (self._viewed[:, nodes] != viewed)).any(axis=0)
-            self._used[:, nodes], self._viewed[:, nodes] = used, viewed
-            touched = nodes[is_new].tolist()
+            touched = self._with_another_load(list(set(touched)))
         self.changed += touched
+
+    def _with_another_load(self, touched: list[int]) -> list[int]:
+        # One column by its number, as when members are promised one by one: a third of what a list of one costs.
+        nodes: Indexes | int = touched[0] if len(touched) == 1 else np.array(touched, dtype=np.intp)
+        used, viewed = self.room.used[:, nodes], self.room.viewed[:, nodes]
+        is_new = ((self._used[:, nodes] != used) | (self._viewed[:, nodes] != viewed)).any(axis=0)
+        self._used[:, nodes], self._viewed[:, nodes] = used, viewed
+        return [node for node, changed in zip(touched, np.atleast_1d(is_new).tolist(), strict=True) if changed]
 
 
 class Placer:
@@ -154,7 +156,8 @@ class Placer:
         """Nodes that are open, or that evictions could open; the others wait for something else."""
         self.allowed(shape)
         mask = self._everywhere.copy()
-        for denial in (*(shape.denials or ()), *self.live_denials(shape)):
+        limits = self.points.limit.denials(shape, besides=Cure.EVICTION)
+        for denial in (*(shape.denials or ()), *limits, *self.points.live_filter.denials(shape)):
             if denial.cure is not Cure.EVICTION:
                 mask &= ~denial.nodes
         return mask
@@ -170,7 +173,9 @@ class Placer:
 
     def passes(self, shape: Shape, node: int) -> bool:
         """Whether every filter lets such a pod onto that node now; room is not looked at."""
-        return bool(self.allowed(shape)[node]) and not any(denial.nodes[node] for denial in self.live_denials(shape))
+        if not self.allowed(shape)[node] or self.points.limit.refuse(shape, node):
+            return False
+        return not any(denial.nodes[node] for denial in self.points.live_filter.denials(shape))
 
     # ------------------------------------------------------------------------------------------------- filling
 

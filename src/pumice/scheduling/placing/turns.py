@@ -130,7 +130,10 @@ def allocate_plain(session: Session, gang: GangState, pending: PendingMembers) -
     sub = gang.subs[0]
     assert sub.sub.policy == NO_POLICY
     statement = session.statement()
-    members.place_tasks(session, statement, sub, pending.waiting[sub.sub.key])
+    if members.is_beyond_share(session, gang):
+        pending.waiting = {}
+    else:
+        members.place_tasks(session, statement, sub, pending.waiting[sub.sub.key])
     if session.is_ready(gang) or session.is_pipelined(gang):
         return statement
     statement.rollback(remember=True)

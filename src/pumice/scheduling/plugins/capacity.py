@@ -95,7 +95,7 @@ class Capacity(Plugin):
         on = session.on
         on.queue_order(self.compare)
         on.queue_rights(self.compare_rights)
-        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later)
+        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later, could=self.could_take)
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose, self._rights))
         on.reclaimable.shield(
@@ -186,6 +186,13 @@ class Capacity(Plugin):
             below = [own for name, own in freed.items() if account in self.paths.get(name, ())]
             count = account.copies_within(account.ceiling, shape.request.amounts, count, amounts.sum_of(below))
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
+
+    def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
+        """As allocatable_later, and any device may be given back too."""
+        if self._refusal(queue) is not None:
+            return False
+        asked = shape.request.amounts
+        return all(account.copies_within(account.ceiling, asked, 1, freed) for account in self.paths[queue.name])
 
     def why(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         refusal = self._refusal(queue)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -23,6 +22,7 @@ from pumice.scheduling.placing.constraints.labels import NodeLabels
 from pumice.scheduling.placing.constraints.spread import Defaults, PodSpread
 from pumice.scheduling.placing.constraints.taints import NodeTaints
 from pumice.scheduling.placing.placement import BATCH_MAX
+from pumice.values import once
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
@@ -105,7 +105,7 @@ class NodeOrder(Plugin):
             on.live_score(self.evenness, concerns=self.spread.changes_itself)
         on.declare(reads)
 
-    @functools.cached_property
+    @once
     def capacity(self) -> Column:
         return self.kept(real_capacity, self.table.allocatable, lambda: real_capacity(self.table))
 
@@ -166,6 +166,8 @@ class NodeOrder(Plugin):
         preferred = (
             affinity.node_affinity.preferred if affinity is not None and affinity.node_affinity is not None else ()
         )
+        if not preferred:
+            return None
         total = np.zeros(len(nodes), dtype=np.int64)
         for term in preferred:
             total += term.weight * self.labels.selected(compile_term(term.preference))[nodes]

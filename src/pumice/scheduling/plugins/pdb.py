@@ -112,7 +112,7 @@ class Pdb(Plugin):
     def not_spent(self, spent: tuple[bool, ...], view: View) -> Mask:
         """Pods of which every budget allows one more."""
         if not spent:
-            return np.ones(len(view.rows), dtype=bool)
+            return np.ones(len(view), dtype=bool)
         kinds = view.of_tasks(self._budgets_of)
         numbers = {id(each): at for at, each in enumerate(one for own in self.budgets.values() for one in own)}
         free = [not any(spent[numbers[id(budget)]] for budget in budgets) for budgets in self._combinations]

@@ -54,7 +54,9 @@ class Proportion(Plugin):
         on.overused(self.overused)
         on.queue_rights(self.compare_rights)
         beyond = Beyond(self.may_exceed, self.allocatable_beyond)
-        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later, beyond=beyond)
+        on.allocatable(
+            self.allocatable, why=self.why, later=self.allocatable_later, beyond=beyond, could=self.could_take
+        )
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose))
         books = {name: (account,) for name, account in self.accounts.items()}
@@ -99,6 +101,9 @@ class Proportion(Plugin):
             return 0
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count, freed.get(queue.name, {}))
+
+    def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
+        return self.allocatable_later(queue, shape, 1, {queue.name: freed}) > 0
 
     def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
         """A gang that the rest of the share is too small for, where the queue lacks something of all that the gang asks for.

@@ -22,6 +22,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
+from pumice.values import once
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
@@ -188,7 +189,7 @@ class ResourceStrategyFit(Plugin):
         found: Scores = scores[nodes]
         return found
 
-    @functools.cached_property
+    @once
     def _unowned(self) -> Scores | None:
         """The scores of all nodes for a pod that each of them has all resources for; None without weights."""
         weights = self.args.sra.weights()

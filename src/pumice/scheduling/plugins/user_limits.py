@@ -6,7 +6,6 @@ has gangs and does not say it itself. Whatever would go beyond a limit waits, an
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -22,6 +21,7 @@ from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing.queue_tree import queue_tree
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -98,13 +98,13 @@ class Book:
         self.admitted = Holdings()  # what they hold, or will at least
         self.held = Holdings()
 
-    @functools.cached_property
+    @once
     def first(self) -> list[str]:
         """The gangs in the order in which the limit of submitted ones lets them in."""
         ranked = sorted(self.submitted, key=lambda each: (each.is_waiting_for_admission, each.spec.created, each.key))
         return [gang.key for gang in ranked]
 
-    @functools.cached_property
+    @once
     def let_in(self) -> frozenset[str]:
         return frozenset(self.first[: self.limits.submitted])
 

@@ -23,6 +23,7 @@ from pumice import instant
 from pumice.cluster import amounts
 from pumice.instant import Instant
 from pumice.scheduling.core.memory import SLOT_BYTES_MAX, Slot, past
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,8 +82,7 @@ class Decay:
         return share * self.longest * (self.factor(now - until) - self.factor(now - since))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Held:
+class Held(Value):
     """An amount that is or was held: since when, and until when where it has ended."""
 
     since: Instant

@@ -16,7 +16,6 @@ a copy of one that is still needed.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import heapq
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +24,7 @@ import msgspec
 from pumice import instant
 from pumice.api import names
 from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
-from pumice.api.pods import ContainerState, ContainerStateTerminated, ContainerStatus
+from pumice.api.pods import ContainerState, ContainerStateTerminated, ContainerStatus, Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.cluster import edits
 from pumice.cluster.tasks import OCCUPYING, Status
@@ -36,12 +35,12 @@ from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.api.meta import Struct
-    from pumice.api.pods import Pod
     from pumice.cluster.intake import Intake
     from pumice.cluster.state import GangSlot
     from pumice.cluster.tasks import Task
@@ -61,23 +60,20 @@ _EVICTS_UNASKED = "shuffle"  # the one action that does something although nobod
 CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Value):
     """Objects that come to be: a group and its pods, or a node that joins. They are made then: a month of them would fill the memory."""
 
     objects: Callable[[], Iterable[Struct]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class End:
+class End(Value):
     """A gang's run is over; void where it was restarted meanwhile (`run` counts its starts)."""
 
     gang: str
     run: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(Value):
     """Victims have left their nodes."""
 
     gang: str
@@ -87,8 +83,7 @@ class Departure:
 Event: TypeAlias = Arrival | End | Departure
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value):
     """One instant: which gangs ended, and what the cycle decided. `restarted` gangs lost a needed member, and wait again."""
 
     at: Instant
@@ -291,15 +286,19 @@ class Forward:
     def _commit(self, commit: GangCommit) -> bool:
         """Binds the gang's pods, which run from now on; True where the gang starts by it."""
         at = instant.format_micro_instant(self.now)
+        pods, known, status = [], None, None
         for bind in commit.binds:
             pod = bind.task.pod
             spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
-            status = msgspec.structs.replace(pod.status, phase="Running", start_time=at, nominated_node_name="")
+            if status is None or pod.status is not known:
+                known = pod.status
+                status = msgspec.structs.replace(known, phase="Running", start_time=at, nominated_node_name="")
             metadata = pod.metadata
             if bind.annotations:
                 notes = {**metadata.annotations, **bind.annotations}
                 metadata = msgspec.structs.replace(metadata, annotations=notes)
-            self.intake.apply(Upserted(object=type(pod)(metadata=metadata, spec=spec, status=status)))
+            pods.append(Pod(metadata=metadata, spec=spec, status=status))
+        self.intake.get_on(pods)
         if commit.gang in self.running or not self._is_whole(commit.gang):
             return False
         run_time = self._run_time(commit.gang)
@@ -331,9 +330,13 @@ class Forward:
         self._done.append(gang)
         over = ContainerStateTerminated(finished_at=instant.format_micro_instant(self.now))
         containers = (ContainerStatus(state=ContainerState(terminated=over)),)
-        for task in list(self.cluster.gangs[gang].tasks.values()):
-            status = msgspec.structs.replace(task.pod.status, phase="Succeeded", container_statuses=containers)
-            self.intake.apply(Upserted(object=msgspec.structs.replace(task.pod, status=status)))
+        pods, known, status = [], None, None
+        for task in self.cluster.gangs[gang].tasks.values():
+            if status is None or task.pod.status is not known:
+                known = task.pod.status
+                status = msgspec.structs.replace(known, phase="Succeeded", container_statuses=containers)
+            pods.append(Pod(metadata=task.pod.metadata, spec=task.pod.spec, status=status))
+        self.intake.get_on(pods)
         self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
 
     def _clean_up(self, gang: str) -> None:

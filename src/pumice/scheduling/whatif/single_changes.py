@@ -178,7 +178,7 @@ class _Subject:
         if close is None or not close.hard or close.tier is None:
             return
         for tier in [each for each in self.snapshot.tree.tiers if each > close.tier][:CANDIDATES_MAX]:
-            looser = dataclasses.replace(self.spec, closeness=dataclasses.replace(close, tier=tier))
+            looser = msgspec.structs.replace(self.spec, closeness=dataclasses.replace(close, tier=tier))
             yield self._edited(Suggestion(Kind.TIER, number=tier, instead_of=close.tier), looser)
 
     def _run_times(self) -> Iterator[Candidate]:
@@ -187,7 +187,7 @@ class _Subject:
         left = (min(until) - self.now) // instant.MINUTE * instant.MINUTE if until else 0
         if left > 0 and (self.spec.time_limit is None or self.spec.time_limit > left):
             text = instant.format_duration(left)
-            limited = dataclasses.replace(self.spec, annotations={**self.spec.annotations, names.TIME_LIMIT: text})
+            limited = msgspec.structs.replace(self.spec, annotations={**self.spec.annotations, names.TIME_LIMIT: text})
             yield self._edited(Suggestion(Kind.RUN_TIME, name=text), limited)
 
     def _resources(self) -> Iterator[Candidate]:
@@ -221,7 +221,7 @@ class _Subject:
             if queue.is_open and queue.name not in {*parents, self.spec.queue}
         ]
         for name in others[:CANDIDATES_MAX]:
-            yield self._edited(Suggestion(Kind.QUEUE, name=name), dataclasses.replace(self.spec, queue=name))
+            yield self._edited(Suggestion(Kind.QUEUE, name=name), msgspec.structs.replace(self.spec, queue=name))
 
     def _minimums(self) -> Iterator[Candidate]:
         """The room tells how many would fit, shape by shape; where shapes share it that is too many, so the search goes down."""
@@ -247,7 +247,7 @@ class _Subject:
         for priority in sorted(above)[:CANDIDATES_MAX]:
             # Tried with the value of the class that is named: a higher rank than is needed may have other victims, or none.
             value, name = next((each for each in classes if each[0] > priority), (priority + 1, ""))
-            spec = dataclasses.replace(self.spec, priority=value)
+            spec = msgspec.structs.replace(self.spec, priority=value)
             suggestion = Suggestion(Kind.PRIORITY, number=priority, name=name)
             yield self._edited(suggestion, spec, _with_priority(value))
 
@@ -304,7 +304,7 @@ class _Subject:
         if minimum is not None:
             share = members / self.spec.min_member
             minimum = {name: math.ceil(value * share * (parts or {}).get(name, 1)) for name, value in minimum.items()}
-        return dataclasses.replace(self.spec, min_member=members, minimum=minimum)
+        return msgspec.structs.replace(self.spec, min_member=members, minimum=minimum)
 
 
 def _is_in_the_way(reason: Reason) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from pumice.digits import counted
+
 
 class Kind(enum.Enum):
     """What would have to be different; in the order in which changes are tried, cheapest first."""
@@ -37,14 +39,13 @@ class Suggestion(Struct, frozen=True, omit_defaults=True, rename="camel"):
     @property
     def text(self) -> str:
         """The sentence for people: what to change, and whom it costs."""
-        words = _WORDS[self.kind].format_map(msgspec.structs.asdict(self))
+        more_nodes = counted(self.number, "more node")
+        words = _WORDS[self.kind].format_map({**msgspec.structs.asdict(self), "more_nodes": more_nodes})
         if self.kind is Kind.PRIORITY and self.name:
             words += f", such as that of PriorityClass {self.name}"
-        if self.kind is Kind.NODES:
-            words = words.replace(" more nodes ", " more node ", 1) if self.number == 1 else words
         if self.victims:
             pods = sum(self.victims.values())
-            words += f" (evicts {pods} pod{'s' if pods > 1 else ''} of {', '.join(sorted(self.victims))})"
+            words += f" (evicts {counted(pods, 'pod')} of {', '.join(sorted(self.victims))})"
         return words + (" (it would be admitted; whether its pods fit shows then)" if self.admits else "")
 
 
@@ -58,7 +59,7 @@ _WORDS = {
     Kind.RESOURCE: "with {number} {name} a pod instead of {instead_of}",
     Kind.GANG_ENDS: "when {name} has ended",
     Kind.PRIORITY: "with a priority above {number}",
-    Kind.NODES: "with {number} more nodes like {name}",
+    Kind.NODES: "with {more_nodes} like {name}",
 }
 
 

@@ -175,7 +175,7 @@ class Line:
                 self._network.on_yes(self._who, request)
             return response
         wire = Wire(self, self._network, request.path, response.stream, self._chance)
-        return dataclasses.replace(response, stream=wire)
+        return msgspec.structs.replace(response, stream=wire)
 
     async def _answered_with(self, fault: str, request: Request) -> Response:
         """A no of the server's, who has done it all the same where it failed late."""

@@ -65,7 +65,7 @@ Restarting  RestartPartition  Pending      0     0       -           stays
 Restarting  SyncJob           Pending      0     0       -           stays
 Restarting  EnqueueJob        Pending      0     0       -           stays
 Restarting  Frobnicate        Pending      0     0       -           stays
-Aborting    RestartJob        Aborting     0     0       unfinished  gone
+Aborting    RestartJob        Restarting   0     +1      all         gone
 Aborting    AbortJob          Aborting     0     0       unfinished  gone
 Aborting    TerminateJob      Aborting     0     0       unfinished  gone
 Aborting    CompleteJob       Aborting     0     0       unfinished  gone
@@ -76,7 +76,7 @@ Aborting    RestartPartition  Aborting     0     0       unfinished  gone
 Aborting    SyncJob           Aborting     0     0       unfinished  gone
 Aborting    EnqueueJob        Aborting     0     0       unfinished  gone
 Aborting    Frobnicate        Aborting     0     0       unfinished  gone
-Aborted     RestartJob        Aborted      0     0       unfinished  gone
+Aborted     RestartJob        Restarting   0     +1      all         gone
 Aborted     AbortJob          Aborted      0     0       unfinished  gone
 Aborted     TerminateJob      Aborted      0     0       unfinished  gone
 Aborted     CompleteJob       Aborted      0     0       unfinished  gone

@@ -223,14 +223,34 @@ async def test_a_journal_that_cannot_write_refuses_and_says_so(tmp_path):
     journal._connection.execute("DROP TABLE objects")
     api = Api(server)
     answer = await api.create(MAPS, a_map("a"))
-    assert (api.status, "the journal cannot be written" in answer["message"]) == (500, True)
+    cause = f"journal {tmp_path}/log.db: no such table: objects; nothing more can be written"
+    assert (api.status, cause in answer["message"]) == (500, True)
     answer = await api.create(MAPS, a_map("b"))
-    assert (api.status, "nothing more can be written: make room, and start the cluster again" in answer["message"]) == (
+    assert (api.status, cause in answer["message"]) == (500, True)
+    assert "make room on its disk, and start the cluster again" in answer["message"]
+    assert server.backend.store.broken.is_set()
+    await api.get(MAPS)
+    assert api.status == 500
+    await asyncio.to_thread(journal.close)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_a_journal_whose_file_is_gone_takes_nothing_more(tmp_path, replaced):
+    """SQLite writes on into a file that has no name any more, and all of it would be gone with the process."""
+    journal = SqliteJournal(tmp_path / "log.db")
+    server = Server(Settings(chance=random.Random(1)), store=journal.open_store())
+    journal.start()
+    await server.backend.wait_settled()
+    (tmp_path / "log.db").unlink()
+    if replaced:
+        (tmp_path / "log.db").touch()
+    api = Api(server)
+    answer = await api.create(MAPS, a_map("a"))
+    assert (api.status, f"journal {tmp_path}/log.db: the file was removed or replaced" in answer["message"]) == (
         500,
         True,
     )
-    await api.get(MAPS)
-    assert api.status == 500
+    assert "put it back, or name another --data-dir" in answer["message"]
     await asyncio.to_thread(journal.close)
 
 

@@ -22,7 +22,7 @@ def test_a_cluster_without_nodes_has_nothing_idle():
 
 def stranded(*things):
     session = session_for(*things, policy=policy("allocate", "gang predicates"))
-    return {(each.resource, each.each): (each.free, each.usable) for each in idle.stranded(session.room)}
+    return {(each.resource, each.each): (each.free, each.usable) for each in idle.stranded(session)}
 
 
 def test_free_gpus_that_workers_of_a_whole_node_cannot_use_are_counted():

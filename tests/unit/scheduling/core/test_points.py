@@ -263,6 +263,8 @@ def test_the_first_difference_in_tier_order_decides_between_queues():
     session = session_for(a_node(), a_queue("a", created=5), a_queue("b"), policy=policy("allocate", "gang"))
     left, right = session.queues["a"], session.queues["b"]
     assert session.queue_compare(left, right) > 0  # older first where nobody has an opinion
+    assert session.queue_compare(right, left) < 0
+    session = session_for(a_node(), a_queue("a", created=5), a_queue("b"), policy=policy("allocate", "gang"))
     for number, answer in enumerate((0, -1, 1)):
         session.points.registering(PluginOption(f"p{number}", number, {}, {}))
         session.on.queue_order(returning(answer))

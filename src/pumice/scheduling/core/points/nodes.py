@@ -14,6 +14,7 @@ from pumice.cluster.amounts import Amounts
 from pumice.scheduling.core.codes import NO_FACTS, Code, Facts
 from pumice.scheduling.core.points.combination import Registrar, Registrations
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,12 +46,12 @@ class Pull:
 Freed = Mapping[str, Amounts]  # by queue
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Value):
     most: Callable[[QueueInfo, Shape, int], int]
     why: Callable[[QueueInfo, GangState, Shape], Reason]
     later: Callable[[QueueInfo, Shape, int, Freed], int] | None
     beyond: Beyond | None
+    could: Callable[[QueueInfo, Shape, Amounts], bool] | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,12 +77,18 @@ class Allowance(Registrations[Grant]):
         why: Callable[[QueueInfo, GangState, Shape], Reason],
         later: Callable[[QueueInfo, Shape, int, Freed], int] | None = None,
         beyond: Beyond | None = None,
+        could: Callable[[QueueInfo, Shape, Amounts], bool] | None = None,
     ) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang. `later` answers like `most`, for a moment at which
         queues hold so much less (or, where negative, more) than now; without it the answer of now counts. `beyond` says which gangs may
-        take room that nobody could use within a share, and how much: without it none may.
+        take room that nobody could use within a share, and how much: without it none may. `could` says no only where the queue would take no such
+        pod even if its own pods gave back so much: evictions are not tried there.
         """
-        self._add(Grant(most, why, later, beyond))
+        self._add(Grant(most, why, later, beyond, could))
+
+    def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
+        """Whether the queue might take one such pod once its own pods have given back so much."""
+        return all(hook.call.could is None or hook.call.could(queue, shape, freed) for hook in self.hooks)
 
     def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
         """Whether a plugin lets the gang, which was refused, take its queue beyond the share."""
@@ -109,6 +116,13 @@ class Allowance(Registrations[Grant]):
                 return 0
         return count
 
+    def refusal(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason | None:
+        """Why the gang's queue takes not one such pod; None where it does."""
+        if self.freed is None and not self.is_exceeding:
+            hooks = (hook for hook in self.hooks if hook.call.most(queue, shape, 1) <= 0)
+            return next((hook.call.why(queue, gang, shape) for hook in hooks), None)
+        return None if self.of(queue, shape, 1) > 0 else self.why_none(queue, gang, shape)
+
     def why_none(self, queue: QueueInfo, gang: GangState, shape: Shape) -> Reason:
         """What the first plugin says that refuses the gang's queue one more such pod."""
         if self.freed is not None:  # nobody reads what speaks against a later moment
@@ -122,8 +136,7 @@ class Allowance(Registrations[Grant]):
 # ------------------------------------------------------------------------------------------------- nodes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Value):
     count: Callable[[Shape], Column | None]
     code: Code
     cure: Cure
@@ -138,12 +151,17 @@ class Limits(Registrations[Limit]):
     ) -> None:
         self._add(Limit(count, code, cure, facts))
 
-    def denials(self, shape: Shape) -> list[Denial]:
+    def denials(self, shape: Shape, *, besides: Cure | None = None) -> list[Denial]:
+        """All but those that have this cure."""
         return [
             Denial(hook.call.code, hook.plugin, column < 1, hook.call.cure, hook.call.facts)
             for hook in self.hooks
-            if (column := hook.call.count(shape)) is not None
+            if hook.call.cure is not besides and (column := hook.call.count(shape)) is not None
         ]
+
+    def refuse(self, shape: Shape, node: int) -> bool:
+        """Whether this one node takes no more of them."""
+        return any((column := hook.call.count(shape)) is not None and column[node] < 1 for hook in self.hooks)
 
     def apply(self, shape: Shape, nodes: Indexes, copies: Column) -> Column:
         """At most so many copies on each of the nodes."""
@@ -154,8 +172,7 @@ class Limits(Registrations[Limit]):
         return copies
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveFilter:
+class LiveFilter(Value):
     test: Callable[[Shape], Sequence[Denial]]
     concerns: Callable[[Shape], bool]
     restless: Callable[[Shape], bool]
@@ -183,8 +200,7 @@ class LiveFilters(Registrations[LiveFilter]):
         return any(hook.call.restless(shape) for hook in self.hooks)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveScore:
+class LiveScore(Value):
     score: Callable[[Shape, Task, Indexes], Scores | None]
     concerns: Callable[[Shape], bool]
 
@@ -208,8 +224,7 @@ class LiveScores(Registrations[LiveScore]):
         return any(hook.call.concerns(shape) for hook in self.hooks)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LoadScore:
+class LoadScore(Value):
     score: Callable[[Shape, Pairs], Scores | None]
     looks_beyond: Callable[[], bool]
 

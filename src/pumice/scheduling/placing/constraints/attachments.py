@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from pumice.api.storage import CSINode, VolumeAttachment
 from pumice.scheduling.placing.constraints.storage import Bound, Storage, Wanting
 from pumice.scheduling.placing.constraints.volumes import PodVolumes
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ class Attachments:
         self._counts: dict[str, Column] | None = None  # driver -> volumes attached to each node
         session.on.moved(self.moved)
 
-    @functools.cached_property
+    @once
     def _limits(self) -> dict[str, Column]:
         """Driver -> how many volumes each node takes; without a word about it, as many as like."""
         found: dict[str, Column] = {}

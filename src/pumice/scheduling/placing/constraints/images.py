@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +24,7 @@ class NodeImages:
         self._objects = session.room.table.objects
         self._worth: dict[str, tuple[Indexes, int] | None] = {}
 
-    @functools.cached_property
+    @once
     def _holders(self) -> list[tuple[int, tuple[ContainerImage, ...]]]:
         return [(index, node.status.images) for index, node in enumerate(self._objects) if node.status.images]
 

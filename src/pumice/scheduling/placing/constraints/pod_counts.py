@@ -7,7 +7,6 @@ Evicted pods count no longer, promised ones do: that is how kube-scheduler's own
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +15,7 @@ from pumice.api.core import Namespace
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -118,7 +118,7 @@ class Neighbours:
             self.audiences.add(audience)
             self._holders.setdefault(audience, {}).setdefault(held, []).append(terms)
 
-    @functools.cached_property
+    @once
     def _where(self) -> dict[Terms, list[int]]:
         """Nodes of the pods with the same terms when the cycle began."""
         index = self._session.room.table.index

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.api.core import Taint
 from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, tolerates
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ class NodeTaints:
     def __init__(self, session: Session) -> None:
         self._objects = session.room.table.objects
 
-    @functools.cached_property
+    @once
     def _taint_sets(self) -> tuple[Indexes, list[tuple[Taint, ...]]]:
         """The number of each node's set of taints, and the sets."""
         sets: dict[tuple[Taint, ...], int] = {(): 0}
@@ -39,7 +39,7 @@ class NodeTaints:
         ]
         return np.array(groups, dtype=np.intp), list(sets)
 
-    @functools.cached_property
+    @once
     def _cordoned_nodes(self) -> Mask:
         return np.array([node.spec.unschedulable for node in self._objects], dtype=bool)
 
