@@ -322,7 +322,7 @@ PLANTED = {
     "a rollback is skipped": Planted(Statement, "rollback", _no_rollback, ("calm", 5)),
     "a gang in part is not released": Planted(mend, "releases", _returns([]), ("refusals", 18)),
     "a gang in part is not finished": Planted(mend, "gangs_to_mend", _returns([]), ("refusals", 18)),
-    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 4)),
+    "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 6)),
     "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 9)),
     "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 9)),
     "a pod that runs keeps the charge of its bind": Planted(Intake, "_uncharge", _charged_twice, ("calm", 1)),
@@ -345,13 +345,13 @@ PLANTED = {
     ),
     "a bind does not name the version of its pod": Planted(Binder, "_version_of", _returns(""), ("successors", 2)),
     "a node that was taken away is still used": Planted(Intake, "apply", _deaf_to_nodes_that_go, ("reserved", 2)),
-    "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 18)),
+    "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 19)),
     "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
     "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
-    "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("successors", 4)),
+    "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("users", 5)),
     "admission refuses nothing": Planted(
-        Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("successors", 3)
+        Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("reserved", 4)
     ),
-    "every cycle says again why a gang waits": Planted(Topics, "on", _returns(None), ("users", 2)),
+    "every cycle says again why a gang waits": Planted(Topics, "on", _returns(None), ("reserved", 3)),
     "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }

@@ -147,9 +147,9 @@ def draw(seed: int, name: str) -> Story:
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
     if profile.is_in_line:
         jobs, queues = _line(chance, nodes), dict.fromkeys(queues, QueuePlan())
-    owners, extras = (random.Random(f"{name}/{seed}/{each}") for each in ("owners", "extras"))  # noqa: S311  as above
-    cron = _cron(extras) if extras.random() < CRON else None
-    has_webhooks = extras.random() < WEBHOOKS
+    owners, extras = (random.Random(f"{name}/{seed}/{each}") for each in ("owners", "more"))  # noqa: S311  as above
+    cron = _cron(extras) if extras.random() < CRON and not profile.is_in_line else None
+    has_webhooks = extras.random() < WEBHOOKS and not profile.is_in_line
     return Story(
         seed=seed,
         profile=name,
