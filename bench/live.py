@@ -48,7 +48,7 @@ from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
+from pumice.kube.direct import DirectTransport
 from pumice.kube.informer import Informer, News
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ WAIT_S_MAX = 900.0  # for anything at all
 SUBMITTED_AT_ONCE = 32
 REST_S = 3.0  # when nothing was written for so long, all has been
 GPUS = 8  # of a node
-CLUSTER_NODES_QUIET = 2_000  # beyond, nodes renew their leases less often: the server has other work to do
+# Beyond so many, nodes are made ready and have no leases: they would come up for many minutes, and renew leases for ever.
+NODES_WITH_LEASES_MAX = 2_000
 
 
 def a_job(name: str, size: int, *, queue: str = "default", minimum: int | None = None, gpus: int = 1) -> dict[str, Any]:
@@ -289,11 +290,13 @@ MODES: dict[str, Callable[[Bench], Awaitable[dict[str, Any]]]] = {
 
 @contextlib.contextmanager
 def a_plane(mode: str, nodes: int) -> Iterator[tuple[ControlPlane, AuditLog]]:
-    lease_s = 40 if nodes <= CLUSTER_NODES_QUIET else 400
+    is_large = nodes > NODES_WITH_LEASES_MAX
     with tempfile.TemporaryDirectory() as folder:
         log = AuditLog(Path(folder), user="admin", namespace=NAMESPACE)
-        arguments = {"kube-apiserver": log.arguments}
-        machines = pretend_nodes(nodes, gpus=GPUS)
+        untainted = ["--disable-admission-plugins=TaintNodesByCondition"] if is_large else []
+        arguments = {"kube-apiserver": [*log.arguments, *untainted]}
+        machines = pretend_nodes(nodes, gpus=GPUS, ready=is_large)
+        lease_s = 0 if is_large else 40
         made = ControlPlane(nodes=machines, scheduler=mode == "bare", node_lease_s=lease_s, arguments=arguments)
         with made as plane:
             install_kinds(plane)
@@ -313,7 +316,7 @@ def measure_limit(given: argparse.Namespace) -> dict[str, Any]:
 async def a_client(plane: ControlPlane, seen: Seen) -> AsyncIterator[Client]:
     clock, chance = RealClock(), random.Random(1)  # noqa: S311  jitter
     connection = config.find(str(plane.kubeconfig), clock=clock)
-    async with HttpTransport(connection, user_agent="pumice-bench") as transport:
+    async with DirectTransport(connection, user_agent="pumice-bench") as transport:
         client = Client(transport, clock=clock, chance=chance)
         await make_namespace(client)
         informer = Informer(client, Pod, clock=clock, chance=chance, namespace=NAMESPACE)

@@ -20,7 +20,7 @@ from pumice.api.pods import Pod
 from pumice.clock import RealClock
 from pumice.kube import config
 from pumice.kube.client import Client
-from pumice.kube.http import HttpTransport
+from pumice.kube.direct import DirectTransport
 
 NAMESPACE = "bench"
 
@@ -61,7 +61,7 @@ async def limit(client: Client, pods: int, connections: int, nodes: int) -> dict
 
 async def measure(given: argparse.Namespace) -> None:
     connection = config.find(given.kubeconfig, clock=RealClock())
-    async with HttpTransport(connection, user_agent="pumice-bench") as transport:
+    async with DirectTransport(connection, user_agent="pumice-bench") as transport:
         client = Client(transport, clock=RealClock(), chance=random.Random(1))  # noqa: S311  jitter
         await make_namespace(client)
         print(json.dumps(await limit(client, given.pods, given.connections, given.nodes)))

@@ -21,8 +21,8 @@ from pumice.cluster.state import Cluster
 from pumice.kube.informer import Key
 
 
-def node(number: int) -> bytes:
-    room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8", "ephemeral-storage": "3Ti"}
+def node(number: int, gpus: int = 8) -> bytes:
+    room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(gpus), "ephemeral-storage": "3Ti"}
     name = f"node-{number:05}"
     labels = {
         "kubernetes.io/hostname": name,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tools.kube.control_plane import ControlPlane
 
+    from pumice.local.apiserver.serving import EmbeddedServer
+
 READY_S_MAX = 900.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -42,7 +44,7 @@ def peak_mb(pid: int) -> int:
 class Process:
     """A command of ours; `wait` returns when a line of its log has the word."""
 
-    def __init__(self, plane: ControlPlane, *words: str, ready: str = "") -> None:
+    def __init__(self, plane: ControlPlane | EmbeddedServer, *words: str, ready: str = "") -> None:
         command = [sys.executable, "-m", "pumice.cli", *words, "--kubeconfig", str(plane.kubeconfig)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.port = 0

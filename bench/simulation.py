@@ -1,6 +1,6 @@
 """A published workload under each policy, and the wedge that users complain of; the figures beside those of a textbook.
 
-    python -m bench.simulation [policies] [rare] [wedge] [scale] [--trace FILE.swf] [--jobs 2000] [--policy NAME ...] [--cluster 256x1 ...]
+    python -m bench.simulation [policies] [rare] [wedge] [--trace FILE.swf] [--jobs 2000] [--policy NAME ...] [--cluster 256x1 ...]
                                [--slots 64 --small 300]
 
 Without a trace the workload is drawn as the tests draw theirs. Some minutes of one core each; `conservative` takes the longest.
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from tests.properties import lublin, textbook
 
 from pumice.sim import Outcome, Submission, nodes, read_swf, simulate
-from pumice.sim.generator import generate
 from pumice.sim.policies import NAMED
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ SMALL = 1000  # jobs among which large gangs are rare
 
 def main() -> None:
     given = argparse.ArgumentParser()
-    given.add_argument("parts", nargs="*", choices=[[], "policies", "rare", "wedge", "scale"])
+    given.add_argument("parts", nargs="*", choices=[[], "policies", "rare", "wedge"])
     given.add_argument("--trace", type=Path, default=TRACES / "lublin_256.swf")
     given.add_argument("--jobs", type=int, default=JOBS)
     given.add_argument(
@@ -57,25 +56,6 @@ def main() -> None:
         rare(work, name, slots=options.slots, most=options.small)
     if "wedge" in parts:
         wedge()
-    if "scale" in parts:
-        scale(options.jobs, options.policy or ["fifo", "easy", "builtin"])
-
-
-def scale(jobs: int, policies: Sequence[str]) -> None:
-    """A generated workload that asks for nine tenths of 2,504 GPUs: how long a job takes to simulate."""
-    work = generate(jobs, 313 * 8, load=0.9, seed=1)
-    for policy in policies:
-        started = time.process_time()
-        outcome = run(policy, work, "313x8")
-        took = time.process_time() - started
-        _say(
-            bench="scale",
-            policy=policy,
-            jobs=jobs,
-            cycles=outcome.cycles,
-            cpu_s=round(took, 1),
-            ms_per_job=1000 * took / jobs,
-        )
 
 
 def workload(work: Sequence[Submission], name: str, policies: Sequence[str], clusters: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ differences are plain integers, exact and without a time zone. Kubernetes writes
 (metav1.Time) or with microseconds (metav1.MicroTime); what is finer is cut off when writing, as there.
 """
 
+import functools
 import re
 from datetime import date
 from typing import Final, TypeAlias
@@ -22,6 +23,8 @@ HOUR: Final = 60 * MINUTE
 
 DURATION_MAX: Final = 2**63 - 1  # Go's longest, 292 years
 TEXT_CHARS_MAX: Final = 256  # far more than an instant or a duration needs
+TEXTS_KEPT_MAX: Final = 4096  # instants that were read, some 200 bytes each
+DAYS_KEPT_MAX: Final = 64
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
@@ -51,6 +54,7 @@ class DurationError(BadInput):
     """A text that is not a duration."""
 
 
+@functools.lru_cache(TEXTS_KEPT_MAX)  # pods of one gang start and end together
 def parse_instant(text: str) -> Instant:
     """The instant of an RFC 3339 text with any zone and any fraction; digits beyond nanoseconds are cut off."""
     match = _INSTANT.fullmatch(text) if len(text) <= TEXT_CHARS_MAX else None
@@ -76,12 +80,17 @@ def format_instant(instant: Instant) -> str:
     """The instant with whole seconds in UTC, as metav1.Time is written."""
     day_number, rest = divmod(instant // SECOND, 86_400)
     try:
-        day = date.fromordinal(day_number + _EPOCH_DAY)
+        day = _day(day_number)
     except (ValueError, OverflowError) as error:
         raise InstantError(
             f"time {instant} ns after 1970: outside of the years 1 to 9999; use an instant within"
         ) from error
-    return f"{day.isoformat()}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}Z"
+    return f"{day}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}Z"
+
+
+@functools.lru_cache(DAYS_KEPT_MAX)
+def _day(number: int) -> str:
+    return date.fromordinal(number + _EPOCH_DAY).isoformat()
 
 
 def format_micro_instant(instant: Instant) -> str:

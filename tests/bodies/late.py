@@ -4,9 +4,9 @@ A body gets a Place, as those of tests/bodies/mishaps.py do. A witness watches e
 """
 
 import asyncio
-import dataclasses
 import random
 
+import msgspec
 from tests.bodies.crashes import witnessed
 from tests.bodies.mishaps import SIZE, Line, Skewed, leads, scheduling, until_running, work_ends
 
@@ -148,7 +148,7 @@ class Unreliable:
     async def call(self, request):
         if request.method == "GET":
             answer = await self._transport.call(request)
-            return answer if answer.stream is None else dataclasses.replace(answer, stream=self._lag(answer.stream))
+            return answer if answer.stream is None else msgspec.structs.replace(answer, stream=self._lag(answer.stream))
         roll = 1.0 if self.calm or "/leases" in request.path else self._chance.random()
         if roll < 0.1:
             self.done["dropped"] += 1

@@ -4,10 +4,10 @@ Whatever happens, every gang ends whole: nothing is bound twice, no node holds m
 """
 
 import asyncio
-import dataclasses
 import json
 import random
 
+import msgspec
 from tests.bodies.scheduler import World
 
 from pumice.kube.errors import Unreachable
@@ -45,7 +45,7 @@ class Storm:
     def _shortened(self, answer):
         if answer.stream is None or self.calm:
             return answer
-        return dataclasses.replace(answer, stream=self._cut(answer.stream, self._chance.randrange(1, 40)))
+        return msgspec.structs.replace(answer, stream=self._cut(answer.stream, self._chance.randrange(1, 40)))
 
     async def _cut(self, stream, chunks):
         try:

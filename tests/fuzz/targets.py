@@ -21,7 +21,7 @@ from pumice.local.apiserver.patches.plain import apply_json_patch, apply_merge_p
 from pumice.local.apiserver.patches.strategic import apply_strategic_patch
 from pumice.processes.policies import parse_policy
 from pumice.scheduling.core import builtin
-from pumice.sim.gpu_traces import read_csv
+from pumice.sim.gpu_traces import read_csv, read_philly
 from pumice.sim.workload import read_swf
 from pumice.webhooks import serving
 from pumice.webhooks.reviews import PATHS, Reviewer
@@ -148,6 +148,11 @@ def _traces(data: bytes) -> None:
             read(_text(data).splitlines(), "fuzz", most=100)
         except PumiceError:
             continue
+    try:
+        log = json.loads(data)
+    except ValueError:
+        return
+    read_philly(log, "fuzz", most=100)
 
 
 def _review(subject, kind, operation="CREATE", old=None):
@@ -176,5 +181,7 @@ TARGETS = {
     ), (PumiceError, web.HTTPException)),
     "watch": Target(_watch, (b"\n".join(_json({"type": "ADDED", "object": POD}, {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})) + b"\n",)),
     "flight": Target(_flight, (frames.first_line() + frames.pack(frames.Head("1", ("volcano",), "default", 30)) + frames.pack({"type": "State", "revision": 1, "shifts": 0, "resources": [], "gone": [], "rows": []}),)),
-    "traces": Target(_traces, (b"1 0 -1 100 3 -1 -1 -1 -1\n", b"submit_time,duration,gpu_num,user\n1,2,3,a\n2026-01-01,5,1,b\n")),
+    "traces": Target(_traces, (b"1 0 -1 100 3 -1 -1 -1 -1\n", b"submit_time,duration,gpu_num,user\n1,2,3,a\n2026-01-01,5,1,b\n", *_json([
+        {"vc": "v", "user": "u", "submitted_time": "2017-10-07 02:13:28", "attempts": [{"start_time": "2017-10-07 02:14:00", "end_time": "None", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
+    ]))),
 }  # fmt: skip

@@ -11,8 +11,8 @@ from pumice import yamltext
 from pumice.api import decoding
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
-from pumice.errors import BadInput
-from pumice.kube import errors, watch
+from pumice.errors import BadInput, PumiceError
+from pumice.kube import errors, kubeconfig, watch
 from pumice.kube.transport import Request
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
@@ -58,3 +58,26 @@ async def test_objects_are_made_in_their_collection_and_changed_under_their_name
     async with Server(Settings(chance=random.Random(0))) as server:
         request = Request(method, f"/api/v1/namespaces/default{path}", {"fieldManager": "me"}, headers, body)
         assert (await LocalTransport(server).call(request)).status == 405
+
+
+async def test_an_empty_list_that_is_required_stays_and_the_object_can_be_written_back():
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": []}}
+    async with Server(Settings(chance=random.Random(0))) as server:
+        transport = LocalTransport(server)
+
+        async def send(method, path, body):
+            headers = {"content-type": "application/json"}
+            return await transport.call(Request(method, path, {}, headers, json.dumps(body).encode()))
+
+        made = await send("POST", "/apis/storage.k8s.io/v1/csinodes", body)
+        again = await send("PUT", "/apis/storage.k8s.io/v1/csinodes/n1", json.loads(made.body))
+        assert (made.status, again.status) == (201, 200)
+        assert json.loads(again.body)["spec"] == {"drivers": []}
+
+
+@pytest.mark.parametrize("text", [b'{"current-context": "h\xe5re"}', b'{"a":' + b"[" * 100_000])
+def test_a_kubeconfig_that_looks_like_json_and_cannot_be_read_is_named(text, tmp_path):
+    file = tmp_path / "config"
+    file.write_bytes(text)
+    with pytest.raises(PumiceError, match=str(file)):
+        kubeconfig.read([file], must_exist=True)

@@ -1,7 +1,6 @@
 """However news and outcomes arrive, the state ends up as if everything had been listed afresh."""
 
 import collections
-import dataclasses
 import random
 
 from hypothesis import strategies as st
@@ -78,7 +77,7 @@ def described(snapshot):
 
 
 def _task(task):
-    plain = {field.name: getattr(task, field.name) for field in dataclasses.fields(task)}
+    plain = {name: getattr(task, name) for name in task.__struct_fields__}
     return {**plain, "request": task.request.amounts}
 
 

@@ -16,6 +16,7 @@ from pumice.api.pods import Pod
 from pumice.cluster import intake
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
+from pumice.controllers.cronjob import plan as cronjobs
 from pumice.controllers.job.kill import Judge
 from pumice.dispatch import takeover
 from pumice.dispatch.binder import Binder
@@ -23,6 +24,7 @@ from pumice.dispatch.evictor import Evictor
 from pumice.dispatch.memory_store import MemoryStore
 from pumice.dispatch.queue_holdings import QueueHoldings
 from pumice.dispatch.statuses import Statuses
+from pumice.dispatch.topics import Topics
 from pumice.kube import errors
 from pumice.kube.informer import Informer
 from pumice.kube.lease import Election, NotLeading
@@ -34,6 +36,7 @@ from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.sharing import decayed_usage, quotas
 from pumice.scheduling.time.planning import Book
 from pumice.sim.worlds.apiserver import Journal
+from pumice.webhooks.reviews import Reviewer, allow_response
 
 
 @dataclasses.dataclass(frozen=True)
@@ -345,5 +348,10 @@ PLANTED = {
     "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 18)),
     "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
     "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
+    "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("successors", 4)),
+    "admission refuses nothing": Planted(
+        Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("successors", 3)
+    ),
+    "every cycle says again why a gang waits": Planted(Topics, "on", _returns(None), ("users", 2)),
     "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }

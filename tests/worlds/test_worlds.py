@@ -1,5 +1,6 @@
 """Worlds: whatever befalls the shipped processes, nothing goes wrong that must not, and everything comes to rest (docs/reliability.md)."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from tests.worlds.volume import BLOCK, PROFILES, SEEDS, SOAK_SEEDS
 from pumice.sim.worlds import draw, play, profiles
 from pumice.sim.worlds.__main__ import POINTS, line
 from pumice.sim.worlds.mishaps import MISHAPS
+from pumice.sim.worlds.network import CALM
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,9 +51,8 @@ def test_the_report_knows_every_fail_point_and_every_mishap_is_drawn():
         for name in re.findall(r'fail_point\("(\w+)"\)', file.read_text())
     }
     assert found == {point for point in POINTS if point.startswith("scheduler:")}
-    assert (
-        set(MISHAPS) == set(profiles.SUBJECTS) == {kind for each in profiles.PROFILES.values() for kind in each.kinds}
-    )
+    drawn = {kind for each in profiles.PROFILES.values() for kind in each.kinds}
+    assert set(MISHAPS) == set(profiles.SUBJECTS) == {*drawn, *profiles.CRON, *profiles.WEBHOOKS}
 
 
 def test_one_seed_is_one_world_byte_for_byte():
@@ -63,6 +64,12 @@ def test_one_seed_is_one_world_byte_for_byte():
         text=True, check=True,
     )  # fmt: skip
     assert [*here, there.stdout.strip()] == here[:1] * 3
+
+
+def test_a_story_told_without_nothing_is_the_same_world():
+    """That is how a world is repeated from the command line."""
+    quiet = dataclasses.replace(draw(2, "calm"), rates=CALM)
+    assert play(quiet.without(frozenset())).digest == play(quiet).digest
 
 
 def test_another_seed_is_another_world():

@@ -1,8 +1,9 @@
 """Writes the CRD manifests of `pumice crds` from the schemas in this folder and the table of kinds.
 
-python -m tools.crds.generate            writes src/pumice/api/crds/*.yaml
+python -m tools.crds.generate            writes src/pumice/api/crds/*.yaml, and src/pumice/local/crds.jsonl for `pumice up`
 """
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pumice.api import columns, kinds, names
 from pumice.api.kinds import Kind
 
 FOLDER = Path(__file__).parents[2] / "src" / "pumice" / "api" / "crds"
+LINES = FOLDER.parents[1] / "local" / "crds.jsonl"
 MANIFEST_BYTES_MAX = 200_000  # as JSON: kubectl apply copies it into an annotation, and those end at 262,144 bytes
 
 _SCALARS = (str, int, bool)
@@ -113,6 +115,11 @@ def render(kind: Kind) -> str:
     return yaml.dump(manifest(kind), Dumper=_Dumper, sort_keys=False, width=1000)
 
 
+def render_lines() -> str:
+    """All of them, a line of JSON each."""
+    return "".join(f"{json.dumps(manifest(kind), separators=(',', ':'))}\n" for kind in kinds.CUSTOM_KINDS)
+
+
 def path(kind: Kind) -> Path:
     return FOLDER / f"{kind.group}_{kind.plural}.yaml"
 
@@ -122,6 +129,7 @@ def main() -> None:
     for kind in kinds.CUSTOM_KINDS:
         path(kind).write_text(render(kind))
         print(path(kind).relative_to(FOLDER.parents[3]))
+    LINES.write_text(render_lines())
 
 
 if __name__ == "__main__":

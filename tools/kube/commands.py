@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 STAGES = "kwok/stages.yaml"
 NODE_GRACE_OVER_LEASE_S = 10  # as upstream: leases of 40 s, and a node is lost after 50
+NODE_GRACE_S = 86_400  # without leases nobody is lost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,10 +26,14 @@ class Settings:
 
     scheduler: bool = False
     durable: bool = False
-    node_lease_s: int = 40
+    node_lease_s: int = 40  # 0: no leases
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def node_grace_s(self) -> int:
+        return self.node_lease_s + NODE_GRACE_OVER_LEASE_S if self.node_lease_s else NODE_GRACE_S
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +173,7 @@ def kube_controller_manager(files: Files, settings: Settings, ports: Ports) -> l
         f"--root-ca-file={files.ca}",
         f"--cluster-signing-cert-file={files.ca}",
         f"--cluster-signing-key-file={files.ca_key}",
-        f"--node-monitor-grace-period={settings.node_lease_s + NODE_GRACE_OVER_LEASE_S}s",
+        f"--node-monitor-grace-period={settings.node_grace_s}s",
         *_switches("--feature-gates", settings.feature_gates),
         *settings.arguments.get("kube-controller-manager", ()),
     ]

@@ -13,6 +13,7 @@ PRETEND = {"kwok.x-k8s.io/node": "fake"}  # the annotation that hands a node to 
 
 CAPACITY = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
 GPU = "nvidia.com/gpu"
+READY = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
 
 
 def pretend_node(
@@ -22,8 +23,9 @@ def pretend_node(
     capacity: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Mapping[str, str]] = (),
+    ready: bool = False,
 ) -> Manifest:
-    """One node; `capacity` is laid over CAPACITY, `labels` over those that a kubelet sets."""
+    """One node; `capacity` is laid over CAPACITY, `labels` over those that a kubelet sets; it comes up by itself, or is `ready`."""
     resources = CAPACITY | ({GPU: str(gpus)} if gpus else {}) | dict(capacity or {})
     kubelet = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
     return {
@@ -31,7 +33,7 @@ def pretend_node(
         "kind": "Node",
         "metadata": {"name": name, "annotations": dict(PRETEND), "labels": kubelet | dict(labels or {})},
         "spec": {"taints": [dict(taint) for taint in taints]},
-        "status": {"capacity": resources, "allocatable": resources},
+        "status": {"capacity": resources, "allocatable": resources, **({"conditions": [READY]} if ready else {})},
     }
 
 
@@ -43,8 +45,10 @@ def pretend_nodes(
     capacity: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Mapping[str, str]] = (),
+    ready: bool = False,
 ) -> list[Manifest]:
     """Equal nodes, named prefix0, prefix1 and so on."""
     return [
-        pretend_node(f"{prefix}{i}", gpus=gpus, capacity=capacity, labels=labels, taints=taints) for i in range(count)
+        pretend_node(f"{prefix}{i}", gpus=gpus, capacity=capacity, labels=labels, taints=taints, ready=ready)
+        for i in range(count)
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,7 @@ NONE = "<none>"
 _ENDPOINTS_SHOWN_MAX = 3
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Printer:
+class Printer(Value):
     columns: tuple[str, ...]
     cells: Callable[[Object, instant.Instant], list[Any]]
 

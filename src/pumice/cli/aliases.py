@@ -39,15 +39,16 @@ async def vsub(
     command: str,
 ) -> Done:
     """Submit a Job."""
-    import dataclasses
     import os
+
+    import msgspec
 
     from pumice.cli import submitting
 
     shape = submitting.Shape(image, replicas, minimum, requests, limits or requests, command)
     if not access.named_namespace:
         usual = os.environ.get("VOLCANO_DEFAULT_JOB_NAMESPACE") or access.namespace
-        access = dataclasses.replace(access, namespace=usual)
+        access = msgspec.structs.replace(access, namespace=usual)
     return await submitting.submit(access, submitting.job_of(name, shape, scheduler=scheduler))
 
 

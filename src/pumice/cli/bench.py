@@ -15,6 +15,7 @@ from pumice.api.names import GROUP_NAME
 from pumice.api.pods import Container, Pod, PodSpec, PodStatus, ResourceRequirements
 from pumice.api.scheduling import PodGroup, PodGroupSpec, PodGroupStatus, Queue, QueueStatus
 from pumice.cli import progress
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling.core import builtin, cycle
@@ -23,7 +24,7 @@ GPUS_PER_NODE = 8
 _CREATED = "2026-01-01T00:00:00Z"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def bench() -> None:
     """Measure the engine on this machine."""
 

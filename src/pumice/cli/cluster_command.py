@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import os
 import random
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pumice import __version__
 from pumice.cli import invocation
+from pumice.cli.entry import importing
 from pumice.errors import BadInput, PumiceError
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -31,8 +33,7 @@ _SHOWN = ("output", "headers", "watch")
 OUTPUTS = "table, wide, json, yaml, name or jsonpath=TEMPLATE"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class Target(Value):
     """Which cluster, and where in it; empty is what the kubeconfig says."""
 
     kubeconfig: str = ""
@@ -42,8 +43,7 @@ class Target:
     everywhere: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ClusterAccess:
+class ClusterAccess(Value):
     """A client of the chosen cluster, and the chosen namespace."""
 
     client: Client
@@ -62,17 +62,18 @@ class ClusterAccess:
 @contextlib.asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[ClusterAccess]:
     """The cluster that the target means, for as long as the block lasts."""
-    from pumice.clock import RealClock
-    from pumice.kube import config
-    from pumice.kube.client import Client
-    from pumice.kube.direct import DirectTransport
+    with importing():
+        from pumice.clock import RealClock
+        from pumice.kube import config
+        from pumice.kube.client import Client
+        from pumice.kube.direct import DirectTransport
 
     clock, chance = RealClock(), random.Random()  # noqa: S311  jitter, not secrets
     connection = config.find(
         target.kubeconfig, clock=clock, context=target.context, plugins=config.kubectl_plugin_policy(os.environ)
     )
     if target.master:
-        connection = dataclasses.replace(connection, server=target.master)
+        connection = msgspec.structs.replace(connection, server=target.master)
     async with DirectTransport(connection, user_agent=f"pumice-cli/{__version__}") as transport:
         client = Client(transport, clock=clock, chance=chance, warn=functools.cache(warn))  # each text once
         namespace = target.namespace or connection.namespace
@@ -96,7 +97,7 @@ def asks(
     def decorate(body: Callable[..., Awaitable[Answer | Several]]) -> Callable[..., None]:
         @functools.wraps(body)
         def run(**options: Any) -> None:
-            target = Target(*(options.pop(field.name, field.default) for field in dataclasses.fields(Target)))
+            target = Target(*(options.pop(field.name, field.default) for field in msgspec.structs.fields(Target)))
             shown: dict[str, Any] = {key: options.pop(key) for key in _SHOWN if key in options}
             found = click.get_current_context().find_object(invocation.Invocation)
             volcano = found is not None and found.volcano
@@ -115,7 +116,7 @@ def targets(*, everywhere: bool = False) -> Callable[[Callable[..., None]], Call
     def decorate(body: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(body)
         def run(**options: Any) -> None:
-            target = Target(*(options.pop(field.name, field.default) for field in dataclasses.fields(Target)))
+            target = Target(*(options.pop(field.name, field.default) for field in msgspec.structs.fields(Target)))
             body(target, **options)
 
         for option in reversed(_options(NAMESPACE, everywhere=everywhere, watch=False, output=False)):
@@ -151,12 +152,11 @@ async def _run(
             raise several.errors[-1]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Several:
+class Several(Value):
     """What a command answered for each of several names; one that fails does not keep it from the others."""
 
     answers: list[Answer]
-    errors: list[PumiceError] = dataclasses.field(default_factory=list)
+    errors: list[PumiceError] = msgspec.field(default_factory=list)
 
 
 def _options(
@@ -273,7 +273,9 @@ async def _each(chosen: Sequence[str], body: Callable[..., Awaitable[Answer]]) -
     first = several.answers[0] if several.answers else None
     if isinstance(first, Query):  # one table, not one for each
         names = tuple(dict.fromkeys(chosen))
-        together = dataclasses.replace(first, name="", names=names, keep=lambda each: each["metadata"]["name"] in names)
+        together = msgspec.structs.replace(
+            first, name="", names=names, keep=lambda each: each["metadata"]["name"] in names
+        )
         return Several([together], several.errors)
     return several
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
+import msgspec
 
 from pumice.cli.process_options import reaches_cluster
 from pumice.errors import BadInput
@@ -156,7 +156,7 @@ def bare(connection: Connection) -> Connection:
     """The same server without our credentials: no token, no certificate, no impersonation."""
     from pumice.kube.credentials import Anonymous
 
-    return dataclasses.replace(connection, credentials=Anonymous(), headers=())
+    return msgspec.structs.replace(connection, credentials=Anonymous(), headers=())
 
 
 class Links:

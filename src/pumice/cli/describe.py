@@ -113,8 +113,8 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> str:
     return align([(f"{name}:", tables.text(value)) for name, value in pairs])
 
 
-def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLAIN) -> str:
-    """A Job as `pumice job view` shows it."""
+def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLAIN, *, starts: str = "") -> str:
+    """A Job as `pumice job view` shows it; `starts` says when it will, where it waits and that is foreseen."""
     meta, spec, status = job["metadata"], job.get("spec") or {}, job.get("status") or {}
     state = status.get("state") or {}
     parts = [
@@ -133,6 +133,7 @@ def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLA
                 ("Plugins", ", ".join(sorted(spec.get("plugins") or {}))),
                 ("Phase", paint.phase(tables.text(state.get("phase")))),
                 ("Reason", " ".join(filter(None, (state.get("reason"), state.get("message"))))),
+                *([("Starts again" if status.get("version") else "Starts", starts)] if starts else []),
                 ("Retries", status.get("retryCount", 0)),
             ]
         ),

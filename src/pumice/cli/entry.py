@@ -1,6 +1,7 @@
 """Where the programs begin: Ctrl-C while something is being imported ends the process as it ends any other, without a traceback."""
 
 import contextlib
+import gc
 import signal
 import sys
 import threading
@@ -11,16 +12,26 @@ from pumice.cli.commands import show_help
 
 @contextlib.contextmanager
 def importing() -> Iterator[None]:
-    """Inside, Ctrl-C ends the process at once: an exception in the middle of an import may be lost in one of its callbacks."""
-    is_ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as with nohup
-    if not is_ours or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Inside, Ctrl-C ends the process at once: an exception in the middle of an import may be lost in one of its callbacks.
+
+    And the collector rests: what is imported stays. To look through it again and again, and once more in the end, takes a tenth of the time.
+    """
+    is_ours = (
+        signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as with nohup
+        and threading.current_thread() is threading.main_thread()
+    )
+    known = len(sys.modules)
+    gc.disable()
+    if is_ours:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if len(sys.modules) > known:
+            gc.freeze()
+        gc.enable()
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def main() -> None:

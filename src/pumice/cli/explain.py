@@ -33,7 +33,7 @@ _WORDS = {
 
 @click.command()
 @asks()
-@click.argument("subject", metavar="KIND/NAME", nargs=-1, required=True, shell_complete=completion.subjects)
+@click.argument("subject", metavar="[KIND/]NAME", nargs=-1, required=True, shell_complete=completion.subjects)
 @click.option(
     "--policy",
     "policy_file",
@@ -114,9 +114,11 @@ def _suggestions_data(answer: Answer) -> dict[str, object]:
 
 
 def _subject(words: tuple[str, ...]) -> tuple[str, str]:
-    """The kind and the name that `job/train` or `job train` means."""
+    """The kind and the name that `job/train`, `job train` or, as with other commands, `train` means."""
     word, _, name = "/".join(words).partition("/")
     kind = _WORDS.get(word.lower())
+    if kind is None and not name:
+        return "job", word
     if not name or "/" in name or kind is None:
         raise BadInput(f"{' '.join(words)!r}: expected job/NAME, pg/NAME or pod/NAME")
     return kind, name

@@ -350,7 +350,7 @@ def _suggestions(found: Suggestions | None) -> str:
     """Single changes, each tried by the engine; that none was found is worth knowing, too."""
     if found is None:
         return ""
-    plans = f"{found.tried} plan{'s' if found.tried != 1 else ''}"
+    plans = counted(found.tried, "plan")
     if not found.found:
         return f"What would start it: no single change that was tried ({plans})\n" if found.tried else ""
     lines = "".join(f"  {gang_names.by_job(each.text)}\n" for each in found.found)

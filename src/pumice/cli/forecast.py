@@ -11,6 +11,7 @@ from pumice.cli import completion
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.printing import align
 from pumice.cli.results import Report
+from pumice.digits import counted
 from pumice.errors import BadInput, NotFound, PumiceError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def look_ahead(world: World, wanted: Sequence[str], *, horizon: Duration) -> Rep
 
 def _wanted(world: World, name: str, namespace: str) -> list[str]:
     """The gang of a Job or PodGroup, or, without a name, the first in line."""
-    from pumice.cluster.tasks import Status
+    from pumice.cluster.tasks import OCCUPYING, Status
     from pumice.scheduling.time.forecast import first_in_line
 
     if not name:
@@ -154,9 +155,11 @@ def _wanted(world: World, name: str, namespace: str) -> list[str]:
     place, _, own = name.removeprefix("job/").rpartition("/")
     for key, gang in world.intake.cluster.snapshot().gangs.items():
         if gang.spec.namespace == (place or namespace) and own in {gang.spec.job, gang.spec.name}:
-            if not gang.counts[Status.PENDING]:
+            waiting = gang.counts[Status.PENDING]
+            if not waiting or any(gang.counts[status] for status in OCCUPYING):
                 since = f" since {instant.format_instant(gang.started)}" if gang.started is not None else ""
-                raise NotFound(f"job {place or namespace}/{own} does not wait: it is {gang.spec.phase}{since}")
+                rest = f"; {counted(waiting, 'pod')} of it wait for room, which nobody forecasts" if waiting else ""
+                raise NotFound(f"job {place or namespace}/{own} does not wait: it is {gang.spec.phase}{since}{rest}")
             return [key]
     raise NotFound(f"job {place or namespace}/{own}: no gang of that name in the cluster; see `pumice job list`")
 
@@ -189,6 +192,14 @@ def at(when: Instant, now: Instant) -> str:
     return "now" if when - now < instant.SECOND else f"{clock}Z (in {instant.human_duration(when - now)})"
 
 
+def start_text(told: model.Forecast | None, now: Instant) -> str:
+    """Both times in one line; empty where there is no forecast."""
+    if told is None or not told.p50:
+        return ""
+    latest = f"; in 9 of 10 cases by {at(instant.parse_instant(told.p90), now)}" if told.p90 else ""
+    return f"{at(instant.parse_instant(told.p50), now)}{latest}"
+
+
 def _times(told: Forecast, now: Instant, horizon: Duration) -> tuple[str, str]:
     if told.cut_short and told.p50 is None:
         return ("not known", "not known")
@@ -208,16 +219,12 @@ def _why(told: Forecast) -> str:
 
 
 def _front(ahead: int, unknown: int) -> str:
-    front = f"{_count(ahead, 'running gang')} in front"
+    front = f"{counted(ahead, 'running gang')} in front"
     return f"no estimate for {unknown} of {front}" if unknown else front
 
 
 def _victims(pods: Mapping[str, int]) -> str:
-    return ", ".join(f"{_count(count, 'pod')} of {gang}" for gang, count in pods.items())
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' if number != 1 else ''}"
+    return ", ".join(f"{counted(count, 'pod')} of {gang}" for gang, count in pods.items())
 
 
 def as_data(told: Forecast) -> dict[str, Any]:
@@ -272,7 +279,7 @@ def _job_text(job: Json, told: dict[str, Any], now: Instant) -> str:
     if told["nodes"]:
         shown = list(told["nodes"].items())[:NODES_SHOWN_MAX]
         more = f" and {len(told['nodes']) - len(shown)} more nodes" if len(told["nodes"]) > len(shown) else ""
-        lines.append("on " + ", ".join(f"{node} ({_count(count, 'pod')})" for node, count in shown) + more)
+        lines.append("on " + ", ".join(f"{node} ({counted(count, 'pod')})" for node, count in shown) + more)
         pods = sum(task.get("replicas", 1) for task in job["spec"].get("tasks", ()))
         started = sum(told["nodes"].values())
         if not more and started < pods:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput
@@ -11,12 +10,12 @@ if TYPE_CHECKING:
     import click
 
 
-@dataclasses.dataclass(slots=True)
 class Invocation:
     """Filled in while the words of the command line are read."""
 
-    verbose: bool = False  # errors name the request that failed
-    volcano: bool = False  # under the name of vcctl: its tables and sentences
+    def __init__(self, *, volcano: bool = False) -> None:
+        self.verbose = False  # errors name the request that failed
+        self.volcano = volcano  # under the name of vcctl: its tables and sentences
 
 
 def set_verbose(ctx: click.Context, _: click.Parameter, level: str) -> None:

@@ -126,7 +126,22 @@ async def view_job(access: ClusterAccess, name: str) -> Report:
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     events = await describe.events_of_job(access.client, found)
     now = access.clock.now()
-    return Report(lambda paint: describe.job_text(found, events, now, paint), describe.tidy(found))
+    starts = await _start_of(access, found, now)
+    return Report(lambda paint: describe.job_text(found, events, now, paint, starts=starts), describe.tidy(found))
+
+
+async def _start_of(access: ClusterAccess, job: Json, now: Instant) -> str:
+    """When a Job that waits will start, as the leading scheduler foresees it; empty where nobody does."""
+    from pumice.cli import forecast, waiting
+
+    if waiting.phase_of(job) not in {"Pending", "Restarting"}:
+        return ""
+    meta = job["metadata"]
+    state = await forecast.leaders_state(access, meta["namespace"])
+    key = f"{meta['namespace']}/{meta['name']}-{meta['uid']}"
+    return (
+        next((forecast.start_text(each.forecast, now) for each in state.gangs if each.key == key), "") if state else ""
+    )
 
 
 @job.command()
@@ -281,13 +296,20 @@ async def command_job(access: ClusterAccess, name: str, action: str, deed: str) 
     return Done(by_struct(Job), found, deed)
 
 
+def _is_over(job: Json) -> bool:
+    from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES
+    from pumice.cli import waiting
+
+    return waiting.phase_of(job) not in LIVE_PHASES | SUSPENDED_PHASES
+
+
 def _check_effect(job: Json, action: str) -> None:
     """Refuses what can have no effect, and warns where it has one only if another command is still under way."""
     from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES
     from pumice.cli import waiting
 
     name, phase = job["metadata"]["name"], waiting.phase_of(job)
-    if phase not in LIVE_PHASES | SUSPENDED_PHASES:
+    if _is_over(job):
         raise PumiceError(
             f"job {name} is {phase}, and a Job that is over stays so; to run it again, delete it "
             f"(`pumice job delete {name}`) and submit it anew"
@@ -334,10 +356,12 @@ async def scale(access: ClusterAccess, name: str, replicas: int, task: str, mini
     """Change how many pods a task has."""
     from pumice.api.batch import Job
     from pumice.api.kinds import by_struct
-    from pumice.cli import submitting
+    from pumice.cli import submitting, waiting
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     wanted = submitting.scale_job(found, replicas, task=task, minimum=minimum)
+    if _is_over(found):
+        warn(f"job {name} is {waiting.phase_of(found)}: no pod of it will be made or ended any more")
     # The version read goes along, so that a change by another client in between is a conflict and not lost.
     written = await access.client.update(Job, name, wanted, namespace=access.namespace)
     return Done(by_struct(Job), written.json(), "scaled")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pumice.cli.cluster_command import ClusterAccess, Target, connect
+from pumice.cli.results import output_option
+from pumice.cli.suggestions import SuggestingGroup
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Breaks(PumiceError):
     """Something would not work; the findings have been printed."""
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def migrate() -> None:
     """Change over from Volcano, and back."""
 
@@ -53,7 +54,7 @@ def migrate() -> None:
 @click.option("-f", "--filename", "files", multiple=True, help="File or folder with objects, instead of a cluster.")
 @click.option("--volcano-namespace", default="volcano-system", show_default=True, help="Where Volcano is installed.")
 @click.option("--strict", is_flag=True, help="Fail for differences, too.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@output_option
 @click.option("--context", default="", help="Context of the kubeconfig.")
 @click.option("-k", "--kubeconfig", default="", help="Kubeconfig file; else $KUBECONFIG or ~/.kube/config.")
 def check(
@@ -64,10 +65,9 @@ def check(
     Reads a cluster, or what `kubectl get ... -o yaml` printed. Ends with 1 if something will not work as it is (with --strict
     also if something works differently), with 0 otherwise.
     """
-    import msgspec
-
     from pumice.cli.migration import Severity, findings
     from pumice.cli.offline import read_objects
+    from pumice.cli.printing import echo_data
     from pumice.processes.entry_points import plugins_from_outside
 
     if files:
@@ -75,11 +75,10 @@ def check(
     else:
         objects = asyncio.run(_read_cluster(Target(kubeconfig, context), volcano_namespace))
     found = findings(objects, plugins_from_outside())
-    if output == "json":
-        data = {"objects": len(objects), "findings": [each.as_data() for each in found]}
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
-    else:
+    if output == "table":
         click.echo(_text(found, len(objects)))
+    else:
+        echo_data({"objects": len(objects), "findings": [each.as_data() for each in found]}, output)
     worst = {Severity.BREAKS, *([Severity.DIFFERS] if strict else [])}
     count = sum(each.severity in worst for each in found)
     if count:

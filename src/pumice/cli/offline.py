@@ -13,6 +13,8 @@ import msgspec
 from pumice import instant, yamltext
 from pumice.api import changes, decoding, kinds
 from pumice.api.decoding import UNREADABLE
+from pumice.cli.printing import echo_data
+from pumice.cli.results import output_option
 from pumice.cluster.gpu_use import reported
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
@@ -45,7 +47,7 @@ _EPOCH = "1970-01-01T00:00:00Z"
 @click.option(
     "--policy", "policy_file", type=click.Path(dir_okay=False), help="Policy file; without it the built-in policy."
 )
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@output_option
 def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> None:
     """Ask what one scheduling cycle would do, without a cluster."""
     objects = [item for name in files for item in read_objects(name)]
@@ -55,10 +57,10 @@ def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> No
         )
     text = read_file(Path(policy_file)) if policy_file else None
     answer = schedule_objects(objects, text, source=policy_file or "built-in policy")
-    if output == "json":
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(answer), indent=2) + b"\n")
-    else:
+    if output == "table":
         print_table(answer)
+    else:
+        echo_data(answer, output)
 
 
 def read_file(path: Path) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from pumice.cli import colours, fetching
 from pumice.cli.results import Done, Live, Query, Report
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,8 +27,7 @@ _NARROWEST = 6  # as kubectl's tables have it
 _FORMS = ("table", "wide", "json", "yaml", "name", "jsonpath")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class Form(Value):
     """How an answer is wanted."""
 
     name: str = "table"
@@ -173,6 +172,13 @@ def document(data: Any, form: Form) -> str:
 
             return templates.render(form.template, data)
     raise BadInput("-o name: this answer has no name; take table, json or yaml")
+
+
+def echo_data(data: Any, output: str) -> None:
+    """What a command that asks no cluster has found, for programs."""
+    import msgspec
+
+    click.echo(document(msgspec.to_builtins(data), Form(output)))
 
 
 class Table:

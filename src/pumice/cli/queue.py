@@ -8,10 +8,11 @@ import click
 
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import Queue
-from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument
+from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument, warn
 from pumice.cli.results import Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
-from pumice.errors import BadInput, Refused
+from pumice.digits import counted
+from pumice.errors import BadInput, PumiceError, Refused
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pumice.readmodel.model import Policy
 
 KIND = "queues.scheduling.volcano.sh"
+WEIGHT_MAX = 65_535  # by the schema
 
 
 @click.group(cls=SuggestingGroup)
@@ -142,7 +144,7 @@ def _shaped(body: Callable[..., Any]) -> Callable[..., Any]:
 @queue.command()
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n")
-@click.option("-w", "--weight", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("-w", "--weight", type=click.IntRange(1, WEIGHT_MAX), default=1, show_default=True)
 @click.option("-S", "--state", default="", expose_value=False, help="Taken for vcctl's sake; a new queue is open.")
 @_shaped
 async def create(access: ClusterAccess, name: str, weight: int, reclaimable: bool | None, **shape: Any) -> Done:
@@ -161,7 +163,7 @@ async def create(access: ClusterAccess, name: str, weight: int, reclaimable: boo
 @queue.command("set")
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n", kind=KIND)
-@click.option("-w", "--weight", type=click.IntRange(min=1))
+@click.option("-w", "--weight", type=click.IntRange(1, WEIGHT_MAX))
 @_shaped
 async def set_queue(
     access: ClusterAccess, name: str, weight: int | None, reclaimable: bool | None, **shape: Any
@@ -186,7 +188,7 @@ async def set_queue(
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n", kind=KIND)
 @click.option("-a", "--action", type=click.Choice(["open", "close", "update"]), required=True)
-@click.option("-w", "--weight", type=click.IntRange(min=1), help="The new weight, for update.")
+@click.option("-w", "--weight", type=click.IntRange(1, WEIGHT_MAX), help="The new weight, for update.")
 async def operate(access: ClusterAccess, name: str, action: str, weight: int | None) -> Done:
     """Open or close a queue, or change its weight."""
     from pumice.api.kinds import by_struct
@@ -207,8 +209,26 @@ async def operate(access: ClusterAccess, name: str, action: str, weight: int | N
 @asks(namespace=())
 @name_argument("-N", "--name", letter="-n", kind=KIND, several=True)
 async def delete(access: ClusterAccess, name: str) -> Done:
-    """Delete a queue; the server refuses while it is open or in use."""
+    """Delete a queue; the server refuses while pods run in it or other queues are below it."""
     from pumice.api.kinds import by_struct
 
     await access.client.delete(Queue, name)
+    if waiting := await _gangs_of(access, name):
+        gangs = f"{counted(waiting, 'gang')} of it still {'waits' if waiting == 1 else 'wait'}"
+        warn(
+            f"queue {name}: {gangs}, and will until there is a queue of that name: create it again, or delete their Jobs"
+        )
     return Done(by_struct(Queue), {"metadata": {"name": name}}, "deleted")
+
+
+async def _gangs_of(access: ClusterAccess, name: str) -> int:
+    """How many gangs name the queue and are not over; 0 also for whoever may not list them."""
+    from pumice.api.kinds import by_struct
+    from pumice.api.scheduling import PodGroup
+
+    try:
+        groups = await access.client.list_json(by_struct(PodGroup))
+    except PumiceError:
+        return 0
+    phases = [(each.get("status") or {}).get("phase") for each in groups if each["spec"].get("queue") == name]
+    return sum(phase != "Completed" for phase in phases)

@@ -10,7 +10,7 @@ import msgspec
 from pumice import quantity
 from pumice.api import validation
 from pumice.api.decoding import UNREADABLE
-from pumice.api.scheduling import Queue
+from pumice.api.scheduling import ROOT_QUEUE, Queue
 from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import BadInput, NotFound, Refused
 from pumice.readmodel.model import State
@@ -111,6 +111,11 @@ def _merged(old: Json, new: Mapping[str, Any]) -> Json:
 def without_effect(fields: Mapping[str, Any], policy: Policy) -> list[str]:
     """What is to be said of fields that are written and that no plugin of the policy reads."""
     found = []
+    if fields.get("parent") not in (None, "", ROOT_QUEUE) and "capacity" not in policy.plugins:
+        found.append(
+            f"limits of {fields['parent']} do not hold for it under the policy in force ({policy.source}): only plugin capacity "
+            "with enableHierarchy knows them; give it limits of its own, or give the scheduler such a policy"
+        )
     for field, readers in _READERS.items():
         if not _says_something(field, fields.get(field)) or not set(readers).isdisjoint(policy.plugins):
             continue
@@ -135,7 +140,7 @@ def _says_something(field: str, value: Any) -> bool:
 
 async def warn(access: ClusterAccess, name: str, fields: Mapping[str, Any]) -> None:
     """Say on standard error what has no effect, where the leading scheduler tells its policy."""
-    if fields.keys().isdisjoint(_READERS):
+    if fields.keys().isdisjoint({*_READERS, "parent"}):
         return
     try:
         answer = await Leader(access).ask(("/v1/state", {"kind": "queues"}))

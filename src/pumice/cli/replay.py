@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from pumice import __version__, instant
+from pumice.api.scheduling import PodGroupPhase
 from pumice.cli.offline import as_data, print_table, read_file
-from pumice.cli.printing import align
+from pumice.cli.printing import align, echo_data
+from pumice.cli.results import output_option
 from pumice.cluster.tasks import Status
 from pumice.errors import NotFound, PumiceError
 from pumice.flight import frames
@@ -21,6 +21,8 @@ from pumice.readmodel.build import Cycle, Views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pumice.cluster.gangs import Gang
 
 SHOWN_MAX = 20  # pods that differ, by name
 
@@ -33,7 +35,7 @@ class Differs(PumiceError):
 @click.argument("file", type=click.Path())
 @click.option("--cycle", "number", type=click.IntRange(min=0), help="Show what this cycle decided, and why.")
 @click.option("--gang", metavar="NAMESPACE/NAME", help="With --cycle: explain this gang, as `pumice explain` does.")
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@output_option
 def replay(file: str, number: int | None, gang: str | None, output: str) -> None:
     """Plan the cycles of a flight recording again, without a cluster.
 
@@ -53,14 +55,14 @@ class _Recording:
     """The cycles of a file; what is not whole at its end is told, and does not hide what stands before it."""
 
     def __init__(self, file: str) -> None:
-        self._file = file
+        self.file = file
         self._data = read_file(Path(file))
         self.cut_off = ""
 
     def cycles(self) -> Iterator[Played]:
         found = False
         try:
-            for each in play(frames.unpack(self._data, self._file), plugins_from_outside()):
+            for each in play(frames.unpack(self._data, self.file), plugins_from_outside()):
                 found = True
                 yield each
         except frames.Broken as error:
@@ -76,8 +78,8 @@ def _show_all(recording: _Recording, output: str) -> None:
         rows.append(_row(each))
         if each.differs and wrong is None:
             wrong = each
-    if output == "json":
-        _print_json({"cycles": rows})
+    if output != "table":
+        echo_data({"cycles": rows}, output)
     elif rows:
         heads = ("CYCLE", "TIME", "GANGS", "WAITING", "BINDS", "EVICTIONS", "PLANNED", "SAME")
         click.echo(align([heads, *(tuple(_cell(value) for value in row.values()) for row in rows)]), nl=False)
@@ -95,7 +97,7 @@ def _show_one(recording: _Recording, number: int, gang: str | None, output: str)
             return
         seen.append(each.number)
     there = f"it has {seen[0]} to {seen[-1]}" if seen else "it has none"
-    raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in FILE.1")
+    raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in {recording.file}.1")
 
 
 def _show(each: Played, gang: str | None, output: str) -> None:
@@ -103,10 +105,10 @@ def _show(each: Played, gang: str | None, output: str) -> None:
         click.echo(f"cycle     {each.number} at {instant.format_instant(each.at)}: {_cell(_row(each)['same'])}")
     if gang is not None:
         _explain(each, gang, output)
-    elif output == "json":
-        _print_json({**_row(each), **as_data(each.decisions)})
-    else:
+    elif output == "table":
         print_table(as_data(each.decisions))
+    else:
+        echo_data({**_row(each), **as_data(each.decisions)}, output)
 
 
 def _explain(each: Played, gang: str, output: str) -> None:
@@ -127,14 +129,28 @@ def _explain(each: Played, gang: str, output: str) -> None:
             extra_plugins=plugins_from_outside(),
         )
     )
-    detail = views.gang(gang)
+    detail = views.gang(_key_of(each, gang))
     if detail is None:
         known = ", ".join(list(each.snapshot.gangs)[:SHOWN_MAX]) or "no gang at all"
         raise NotFound(f"gang {gang}: not in cycle {each.number}, which knows {known}")
-    if output == "json":
-        _print_json(msgspec.to_builtins(detail))
-    else:
+    if output == "table":
         click.echo(explanation_text.text(Answer(detail, f"recorded in cycle {each.number}"), each.at))
+    else:
+        echo_data(detail, output)
+
+
+def _key_of(each: Played, name: str) -> str:
+    """The gang's key, where it is called by its Job or its group."""
+    namespace, _, own = name.rpartition("/")
+    for key, gang in each.snapshot.gangs.items():
+        if gang.spec.namespace == namespace and own in {gang.spec.job, gang.spec.name}:
+            return key
+    return name
+
+
+def _waits(gang: Gang) -> bool:
+    """A member has no place, or there is none yet because the gang is not admitted."""
+    return bool(gang.counts[Status.PENDING]) or (not gang.tasks and gang.spec.phase == PodGroupPhase.PENDING.value)
 
 
 def _row(each: Played) -> dict[str, Any]:
@@ -143,7 +159,7 @@ def _row(each: Played) -> dict[str, Any]:
         "cycle": each.number,
         "time": instant.format_instant(each.at),
         "gangs": len(each.snapshot.gangs),
-        "waiting": sum(bool(gang.counts[Status.PENDING]) for gang in each.snapshot.gangs.values()),
+        "waiting": sum(map(_waits, each.snapshot.gangs.values())),
         "binds": sum(len(commit.binds) for commit in decisions.commits),
         "evictions": len(decisions.evictions),
         "planned": None if each.recorded is None else each.recorded.seconds,
@@ -184,8 +200,3 @@ def _difference(each: Played) -> str:
     if each.writer != __version__:
         return f"{text}; Pumice {each.writer} recorded it and this is {__version__}: replay it with that version"
     return f"{text}; please report this with the recording: the engine is to give the same answer twice"
-
-
-def _print_json(data: Any) -> None:
-    sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(data), indent=2) + b"\n")
-    sys.stdout.buffer.flush()

@@ -35,9 +35,10 @@ _HEADS = ("GPU-HOURS", "LOST", "COST", "COST-LOST")
     "--output",
     "--format",
     "form",
-    type=click.Choice(("text", "csv", "html", "json")),
-    default="text",
+    type=click.Choice(("table", "text", "csv", "html", "json", "yaml")),
+    default="table",
     show_default=True,
+    help="text is another word for table.",
 )
 @record_access.record_option
 @price_option
@@ -84,12 +85,8 @@ def _show(report: Report, bill: Bill, form: str, *, title: str) -> None:
         from pumice.record import page
 
         click.echo(page.html(report, bill, title=title))
-    elif form == "json":
-        import msgspec
-
-        click.echo(
-            msgspec.json.format(msgspec.json.encode({"title": title, "bill": bill, "gaps": report.gaps}), indent=2)
-        )
+    elif form in {"json", "yaml"}:
+        printing.echo_data({"title": title, "bill": bill, "gaps": report.gaps}, form)
     elif form == "csv":
         rows = [[bill.by, "gpuHours", "lostGpuHours", "dollars", "lostDollars"]]
         rows += [

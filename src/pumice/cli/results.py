@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -13,13 +16,16 @@ if TYPE_CHECKING:
     from pumice.cli.colours import Paint
     from pumice.instant import Instant
 
+output_option = click.option(  # of commands that ask no cluster
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+)
+
 
 def everything(_: Json) -> bool:
     return True
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Column:
+class Column(Value):
     """One column of a table: its head, and what stands under it for an object."""
 
     name: str
@@ -27,8 +33,7 @@ class Column:
     wide: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Query:
+class Query(Value, kw_only=True):
     """Objects to list, or one to get, and how a person reads them; the printer fetches them, once or as they change."""
 
     kind: Kind
@@ -44,8 +49,7 @@ class Query:
     enrich: Callable[[list[Json]], Awaitable[list[Json]]] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Report:
+class Report(Value):
     """Something to be read by a person, and the same as data for a program."""
 
     text: str | Callable[[Paint], str]  # with colours where the person's terminal has them
@@ -53,16 +57,14 @@ class Report:
     names: tuple[str, ...] = ()  # what `-o name` prints, where the report is a list of objects
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Live:
+class Live(Value):
     """A report that can be asked for again and again: with a watch it is, until the user ends it."""
 
     report: Callable[[], Awaitable[Report]]
     again_s: float
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Done:
+class Done(Value):
     """Something was changed: what, and how it stands now."""
 
     kind: Kind

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import random
 import time
 from pathlib import Path
@@ -15,7 +14,8 @@ from pumice import instant
 from pumice.cli import progress
 from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file
-from pumice.cli.printing import align
+from pumice.cli.printing import align, echo_data
+from pumice.cli.results import output_option
 from pumice.cli.simulation_input import Asked, read
 from pumice.digits import counted
 from pumice.errors import BadInput
@@ -25,8 +25,8 @@ from pumice.sim import workload
 from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
-from pumice.sim.report import page
-from pumice.sim.simulation import Simulation, more_nodes
+from pumice.sim.report import idle_dollars, page
+from pumice.sim.simulation import Simulation, more_nodes, rare_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -123,8 +123,8 @@ BAR_CHARS = 24
     metavar="DOLLARS",
     help="Of a GPU hour: what idle ones cost is told in the report, and with -o json.",
 )
-@click.option("--per-job", is_flag=True, help="With -o json: also when each job started and ended.")
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@click.option("--per-job", is_flag=True, help="With -o json or yaml: also when each job started and ended.")
+@output_option
 def simulate(
     file: str,
     cluster: str,
@@ -156,7 +156,7 @@ def simulate(
     outcomes: dict[str, Outcome] = {}
     for name, (policy, place) in trials.items():
         simulation = _simulation(name, policy, work, place, give_back_s=give_back_s or None, seed=seed)
-        with progress.show("") as tell:
+        with progress.show("") as tell, rare_collections():
             _run(simulation, f"{name} ({len(outcomes) + 1} of {len(trials)})" if len(trials) > 1 else name, tell)
         outcomes[name] = simulation.outcome
         if simulation.outcome.cut_short_s is not None:
@@ -165,11 +165,11 @@ def simulate(
         Path(report).write_text(
             page(outcomes, workload=Path(file).name, cluster=Path(cluster).name, gpu_price=gpu_price), encoding="utf-8"
         )
-    if output == "json":
-        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
-        click.echo(json.dumps({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, indent=2))
-    else:
+    if output == "table":
         click.echo(_table(outcomes))
+    else:
+        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
+        echo_data({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, output)
     if outcomes[name].cut_short_s is not None:
         _say_cut_short(name, outcomes[name], [each for each in trials if each not in outcomes])
         raise click.Abort  # what was found until then has been printed
@@ -270,7 +270,7 @@ def _as_data(outcome: Outcome, gpu_price: float | None, *, per_job: bool) -> dic
     figures = outcome.figures
     data: dict[str, Any] = {**figures, "wait_by_size": outcome.wait_by_size()}
     if gpu_price is not None:
-        data["idle_dollars"] = ((figures["idle_gpu_h"] or 0.0) + (figures["blocked_gpu_h"] or 0.0)) * gpu_price
+        data["idle_dollars"] = idle_dollars(figures, gpu_price)
     if outcome.cut_short_s is not None:
         data["cut_short_s"] = outcome.cut_short_s
     if per_job:

@@ -176,7 +176,9 @@ def read_documents(filename: str) -> list[Json]:
 
 def read_job(filename: str) -> Json:
     documents = read_documents(filename)
-    if len(documents) != 1:
+    if not documents:
+        raise BadInput(f"{filename}: there is nothing in it; write a Job into it, or name another file")
+    if len(documents) > 1:
         raise BadInput(f"{filename}: {len(documents)} objects, expected one Job; use `kubectl apply -f` for several")
     return check_kind(documents[0], "batch.volcano.sh/v1alpha1", "Job", filename)
 

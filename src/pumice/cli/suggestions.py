@@ -61,8 +61,18 @@ def meant(path: str, word: str, known: list[str]) -> str:
     return " ".join(filter(None, ("pumice", path, *close))) if close else ""
 
 
+HELP_CHARS_MAX = 200  # click itself cuts what does not fit one line
+
+
 class SuggestingGroup(click.Group):
-    """A group of commands that answers a word it does not know with one that it does."""
+    """A group of commands that answers a word it does not know with one that it does, and lists each with its whole first sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        named = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, each.get_short_help_str(HELP_CHARS_MAX)) for name, each in named.items() if each]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 import msgspec
 
+from pumice.cli.entry import importing
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
+from pumice.cli.results import output_option
 from pumice.digits import counted
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
 
@@ -116,6 +118,13 @@ class WantedNodes:
     help="Where what happened is kept, instead of beside the data: sqlite:///PATH, postgresql://..., or none.",
 )
 @keeps_record
+@click.option(
+    "--flight-recorder",
+    "flight_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Keep what every cycle was planned from and what it decided, for `pumice replay`.",
+)
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
 @click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
 @click.option(
@@ -130,6 +139,7 @@ def up(
     policy_file: str | None,
     port: int,
     data_dir: str | None,
+    flight_file: str | None,
     kubeconfig_out: str | None,
     no_dashboard: bool,
     writes: bool,
@@ -145,11 +155,13 @@ def up(
     wanted = WantedNodes(NODES if nodes is None and gpus != AUTO else nodes or 0, gpus, shared_gpus)
     with contextlib.ExitStack() as stack:
         folder = (
-            Path(data_dir) if data_dir else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
+            Path(data_dir).absolute()
+            if data_dir
+            else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pumice-up-")))
         )
         kept = data_dir is not None
         port = port or (_former_port(folder) if kept else 0)
-        place = record or f"sqlite:///{folder.absolute() / 'record.db'}"
+        place = record or f"sqlite:///{folder / 'record.db'}"
         found = record_settings(place, kept_options, adopts=True), prices_of(prices)
         stack.enter_context(_naming(folder))
         asyncio.run(
@@ -160,6 +172,7 @@ def up(
                 policy=policy_file,
                 durable=kept,
                 out=kubeconfig_out,
+                flight_file=flight_file,
                 verbose=verbose,
                 record=found,
                 pages=None if no_dashboard else Pages(opens=not no_browser, writes=writes),
@@ -186,6 +199,7 @@ async def _run(
     policy: str | None,
     durable: bool,
     out: str | None,
+    flight_file: str | None,
     verbose: bool,
     record: tuple[RecordSettings | None, dict[str, float]],
     pages: Pages | None,
@@ -193,15 +207,17 @@ async def _run(
     # Said inside the loop: before it runs, Ctrl-C would break it in the making.
     click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
-    from pumice.cli import progress
-    from pumice.local.apiserver.serving import Place
-    from pumice.local.nodes.process.leftovers import start_time
-    from pumice.local.up import Up
-    from pumice.processes import lifecycle
-    from pumice.processes.controller_settings import ControllerSettings
-    from pumice.processes.policies import PolicyFile
-    from pumice.runtime import silent
-    from pumice.telemetry import logs
+    with importing():
+        from pumice.cli import progress
+        from pumice.flight.recorder import NOBODY, FlightRecorder
+        from pumice.local.apiserver.serving import Place
+        from pumice.local.nodes.process.leftovers import start_time
+        from pumice.local.up import Up
+        from pumice.processes import lifecycle
+        from pumice.processes.controller_settings import ControllerSettings
+        from pumice.processes.policies import PolicyFile
+        from pumice.runtime import silent
+        from pumice.telemetry import logs
 
     log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
     began = time.perf_counter()
@@ -212,7 +228,8 @@ async def _run(
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {wanted}"):
-            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings)
+            flight = FlightRecorder(flight_file, extra_plugins={}, log=log) if flight_file else NOBODY
+            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings, flight=flight)
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -261,13 +278,14 @@ class Pages:
 @contextlib.asynccontextmanager
 async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[None]:
     """The dashboard, for whoever has the one-time link: on the terminal, or in the file `dashboard` beside the kubeconfig."""
-    from pumice.cli import dashboard
-    from pumice.cli.cluster_command import ClusterAccess
-    from pumice.clock import RealClock
-    from pumice.dashboard.people import LinkDoor
-    from pumice.dashboard.server import Settings
-    from pumice.kube import config
-    from pumice.telemetry import logs
+    with importing():
+        from pumice.cli import dashboard
+        from pumice.cli.cluster_command import ClusterAccess
+        from pumice.clock import RealClock
+        from pumice.dashboard.people import LinkDoor
+        from pumice.dashboard.server import Settings
+        from pumice.kube import config
+        from pumice.telemetry import logs
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
@@ -310,8 +328,8 @@ def _copy_kubeconfig(source: Path, target: Path) -> None:
             if key in part:
                 part[f"{key}-data"] = base64.b64encode((source.parent / part.pop(key)).read_bytes()).decode()
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(yamltext.dump(document))
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(document)))
 
 
 @click.command()
@@ -337,12 +355,14 @@ def down(pid: int | None) -> None:
 
 
 @click.command()
-@click.option("-o", "--output", type=click.Choice(["json", "table"]), default="table", show_default=True)
+@output_option
 def status(output: str) -> None:
     """List the clusters that run on this machine."""
     running = list(_running())
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode({"clusters": running}), indent=4))
+    if output != "table":
+        from pumice.cli.printing import echo_data
+
+        echo_data({"clusters": running}, output)
         return
     if not running:
         click.echo("no embedded cluster runs here; start one with `pumice up`", err=True)
@@ -362,14 +382,19 @@ def _registry() -> Path:
 
 @contextlib.contextmanager
 def _record_running(running: Running) -> Iterator[None]:
-    folder = _registry()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    note = folder / f"{running.pid}.json"
-    note.write_bytes(msgspec.json.encode(running))
+    note = _registry() / f"{running.pid}.json"
+    try:
+        note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note.write_bytes(msgspec.json.encode(running))
+    except OSError as error:  # a home that is read-only, or none: the cluster does not need it
+        why = f"{error.filename or note}: {error.strerror}"
+        step = "`pumice status` and `pumice down` will not find this cluster: end it with Ctrl-C"
+        click.echo(f"Warning: {why}; {step}", err=True)
     try:
         yield
     finally:
-        note.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            note.unlink(missing_ok=True)
 
 
 def _running() -> Iterator[Running]:

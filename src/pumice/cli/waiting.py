@@ -83,13 +83,14 @@ async def job_ends(access: ClusterAccess, made: Json, timeout_s: float | None, *
 
 
 def phase_of(job: Json) -> str:
-    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "")
+    """Pending before its controller has looked at it."""
+    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
 
 
 def _standing(job: Json) -> str:
     status = job.get("status") or {}
     running, total = status.get("running", 0), tables.replicas(job)
-    return f"job {job['metadata']['name']}: {phase_of(job) or 'Pending'}, {running} of {total} pods run"
+    return f"job {job['metadata']['name']}: {phase_of(job)}, {running} of {total} pods run"
 
 
 async def job_is_gone(access: ClusterAccess, name: str, timeout_s: float | None) -> None:

@@ -14,10 +14,11 @@ from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.forecast import at
 from pumice.cli.printing import align
 from pumice.cli.results import Report
+from pumice.digits import counted
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pumice.instant import Instant
     from pumice.scheduling.whatif.outcome import Outcome, When
@@ -91,14 +92,14 @@ def text(found: Outcome) -> str:
             found.admitted, "would be admitted, and start if its pods, which are made then, find room: {gang} ({pods})"
         ),
         *_lines(found.starts_no_more, "would not start, as it does now: {gang}"),
-        *_lines(found.evicted, "would be evicted: {pods} of {gang}"),
+        *_lines(found.evicted, "would be evicted: {pods} of {gang}", lambda gang: _again(found, gang)),
         *_lines(found.evicted_no_more, "would stay, and is evicted now: {pods} of {gang}"),
         *(
             f"has to leave a drained node, and {'starts elsewhere' if starts else 'waits then'}: {gang_names.by_job(gang)}"
             for gang, starts in found.displaced.items()
         ),
     ]
-    waiting = f"{found.waiting} gang{'s go' if found.waiting != 1 else ' goes'} on waiting"
+    waiting = f"{counted(found.waiting, 'gang')} would go on waiting"
     lines = [*(lines or ["no gang would start, wait or be evicted that does not now"]), waiting]
     return "\n".join([*lines, *_times(found)])
 
@@ -134,8 +135,14 @@ def _time(when: When | None, which: str, now: Instant) -> str:
     return at(instant.parse_instant(text), now)
 
 
-def _lines(gangs: Mapping[str, int], pattern: str) -> Iterable[str]:
+def _again(found: Outcome, gang: str) -> str:
+    """When a gang that is evicted starts again; nothing of one that only gives back what it has beyond its minimum."""
+    told = found.forecasts.get(gang)
+    return f"; starts again {_time(told.after, 'p50', instant.parse_instant(found.at))}" if told is not None else ""
+
+
+def _lines(gangs: Mapping[str, int], pattern: str, more: Callable[[str], str] = lambda _: "") -> Iterable[str]:
     for gang, count in list(gangs.items())[:GANGS_SHOWN_MAX]:
-        yield pattern.format(gang=gang_names.by_job(gang), pods=f"{count} pod{'s' if count != 1 else ''}")
+        yield pattern.format(gang=gang_names.by_job(gang), pods=counted(count, "pod")) + more(gang)
     if len(gangs) > GANGS_SHOWN_MAX:
         yield f"... and {len(gangs) - GANGS_SHOWN_MAX} more gangs; -o json has all"

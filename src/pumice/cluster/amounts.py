@@ -157,7 +157,7 @@ def dominant_share(part: Amounts, whole: Amounts) -> float:
     """The largest share over the resources that the whole has."""
     if not part:
         return 0.0
-    return max((share(part.get(name, 0), total) for name, total in whole.items() if total >= EPSILON), default=0.0)
+    return max([part.get(name, 0) / total for name, total in whole.items() if total >= EPSILON], default=0.0)
 
 
 def names(amounts: Amounts) -> set[str]:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 OUR_NOTES = frozenset(
     {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
 )  # annotations that we write onto groups
+_UNSAID = frozenset({None})
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
@@ -148,6 +149,13 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
     def waiting_best_effort(self) -> int:
         """Members that wait, and ask for nothing."""
         return sum(task.status is Status.PENDING and task.is_best_effort for task in self.tasks)
+
+    @once
+    def has_placeable(self) -> bool:
+        """Whether a member waits that asks for something, and no gate holds it."""
+        return any(
+            task.status is Status.PENDING and not task.gates and not task.request.is_best_effort for task in self.tasks
+        )
 
     @once
     def asked(self) -> Amounts:
@@ -310,9 +318,10 @@ def _with_members_times(spec: GangSpec, members: Sequence[Task]) -> GangSpec:
     found: dict[str, Duration] = {}
     for field, key in (("time_limit", names.TIME_LIMIT), ("running_estimate", names.RUNNING_ESTIMATE)):
         own = _duration(spec.annotations.get(key))
-        texts = () if own is not None else {task.pod.metadata.annotations.get(key) for task in members}
-        if known := [each for each in (own, *map(_duration, texts)) if each is not None]:
-            found[field] = max(known)
+        if own is None and (texts := {task.pod.metadata.annotations.get(key) for task in members} - _UNSAID):
+            own = max((each for each in map(_duration, texts) if each is not None), default=None)
+        if own is not None:
+            found[field] = own
     if spec.native and "time_limit" in found and _duration(spec.annotations.get(names.TIME_LIMIT)) is None:
         limit = found.pop("time_limit")  # on a pod alone nobody holds it to that: it is what its owner expects
         found.setdefault("running_estimate", limit)

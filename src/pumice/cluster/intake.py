@@ -100,19 +100,16 @@ class Intake:
                 self._outcome(change)
 
     def get_on(self, pods: Iterable[Pod]) -> None:
-        """As an Upserted for each, of pods that somebody runs ahead and that have only got on: nothing came late that has to be kept out."""
-        cluster = self.cluster
+        """As an Upserted for each, of pods that somebody runs ahead and that have only got on: nothing comes late that has to be kept out."""
         for pod in pods:
             uid = pod.metadata.uid
-            known = cluster.tasks.get(uid)
-            is_plain = (
-                known is not None and known.gang and known.pod is self._pods.get(uid) and uid not in self._evicting
-            )
-            task = moved_on(known, pod) if known is not None and is_plain else None
+            known = self.cluster.tasks.get(uid)
+            is_plain = known is not None and known.pod is self._pods.get(uid) and uid not in self._evicting
+            task = moved_on(known, pod) if known is not None and known.gang and is_plain else None
             if task is None or task.status not in _RAN or names.EVICTION_NOTICE in pod.metadata.annotations:
                 self.apply(changes.Upserted(object=pod))
                 continue
-            cluster.revision += 1
+            self.cluster.revision += 1
             self._pods[uid] = pod
             if task.node:
                 self._assumed.pop(uid, None)
@@ -122,14 +119,12 @@ class Intake:
 
     def _upsert(self, thing: Struct) -> None:
         if isinstance(thing, Pod):
-            known: Any = self._pods.get(self._uid_by_key.get(thing.metadata.key, ""))
-        else:
-            known = freshness.last_seen(self.cluster, thing)
+            self._upsert_pod(thing)
+            return
+        known = freshness.last_seen(self.cluster, thing)
         if known is not None and freshness.is_past(thing, known):
             return
         match thing:
-            case Pod():
-                self._upsert_pod(thing)
             case Node():
                 self._upsert_node(thing)
             case PodGroup():
@@ -203,10 +198,11 @@ class Intake:
     # ------------------------------------------------------------------------------------------------- pods
 
     def _upsert_pod(self, pod: Pod) -> None:
-        key, uid = pod.metadata.key, pod.metadata.uid or pod.metadata.key
-        if uid in self._gone:
+        key = pod.metadata.key
+        uid, former = pod.metadata.uid or key, self._uid_by_key.get(key)
+        last = self._pods.get(former) if former is not None else None
+        if uid in self._gone or (last is not None and freshness.is_past(pod, last)):
             return
-        former = self._uid_by_key.get(key)
         if former is not None and former != uid:
             self._delete_pod(former)  # its deletion was never told, or comes later
         known = self._pods.get(uid)

@@ -63,6 +63,19 @@ class GangSlot:
     group: PodGroup | NativePodGroup | None = None
     tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
     is_admitted: bool = False  # we have decided so, and the group does not show it yet
+    read: tuple[PodGroup, gangs.GangSpec] | None = None  # the group that was last read, and what it says
+
+    def spec_of(self, group: PodGroup, priority: int, default_queue: str) -> gangs.GangSpec:
+        """What the group says; of one that has only got on since it was last read, no more than its status is read again."""
+        known, spec = self.read or (None, None)
+        is_same = known is not None and known.metadata is group.metadata and known.spec is group.spec
+        if spec is None or not is_same or spec.priority != priority:
+            spec = gangs.spec_of_pod_group(group, priority=priority, default_queue=default_queue)
+        elif known is not group:
+            phase, conditions = group.status.phase or PodGroupPhase.PENDING.value, group.status.conditions
+            spec = msgspec.structs.replace(spec, phase=phase, conditions=conditions)
+        self.read = group, spec
+        return spec
 
 
 class Lineage(NamedTuple):
@@ -248,7 +261,9 @@ class Cluster:
     def _freeze_gangs(self) -> Lineage:
         """Bring the frozen gangs up to date; they stand in the order of their keys, so that arrival decides nothing."""
         last = next(reversed(self._frozen_gangs), "")
-        new = self.changed_gangs - self._frozen_gangs.keys()
+        new = [
+            key for key in self.changed_gangs if key not in self._frozen_gangs
+        ]  # a set less all keys would look at all
         for key in sorted(self.changed_gangs) if new else self.changed_gangs:
             slot = self.gangs.get(key)
             spec = None if slot is None else self._gang_spec(key, slot)
@@ -278,7 +293,7 @@ class Cluster:
         priority = self._class_priority(group.spec.priority_class_name, None)
         if is_native(key):
             return gangs.spec_of_native(group, key=key, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
-        spec = gangs.spec_of_pod_group(group, priority=priority, default_queue=self.default_queue)  # type: ignore[arg-type]
+        spec = slot.spec_of(group, priority, self.default_queue)  # type: ignore[arg-type]
         return msgspec.structs.replace(spec, phase=PodGroupPhase.INQUEUE.value) if slot.is_admitted else spec
 
     def _class_priority(self, name: str, written: int | None) -> int:

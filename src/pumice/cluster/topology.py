@@ -56,7 +56,7 @@ class HyperTree:
     def _nodes_below(self, own_nodes: Mapping[str, Iterable[int]]) -> dict[str, Indexes]:
         """Each hyper node's own nodes and all those of its children, lowest first; the root has every node."""
         found: dict[str, Indexes] = {}
-        for name in reversed(self.names):
+        for name in reversed(self.names[1:]):
             parts = [np.fromiter(own_nodes.get(name, ()), dtype=np.intp)]
             parts += [found[child] for child in self.children.get(name, ())]
             found[name] = np.unique(np.concatenate(parts))

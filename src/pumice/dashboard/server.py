@@ -160,7 +160,7 @@ class Dashboard:
                 self._hosts.check(request)
             response = await handler(request)
         except web.HTTPException as error:
-            response = self._sorry(request, error.status, error.reason)
+            response = self._sorry(request, error.status, _CAUSES.get(error.status, error.reason))
         except _Elsewhere as elsewhere:
             response = web.Response(status=303, headers={"location": elsewhere.path})
         except Denied as denied:
@@ -391,6 +391,11 @@ async def _is_up(_: web.Request) -> web.Response:
 
 
 _REFRESH_S = {403: "15", 503: "5"}  # who waits for a right, a first gang or a cluster that starts need do nothing
+_CAUSES = {  # of what aiohttp refuses before a page of ours is asked
+    404: "There is no such page. The overview leads to all that there are.",
+    405: "This page can be read, and nothing else.",
+    413: f"What was sent has more than {BODY_BYTES_MAX // 1024} KiB; send less.",
+}
 _SORRY = {
     400: "That cannot be asked",
     401: "Not signed in",

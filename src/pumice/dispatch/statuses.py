@@ -15,6 +15,7 @@ import msgspec
 from pumice import instant
 from pumice.api import changes, names
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, PodGroupPhase
+from pumice.cluster.tasks import Status
 from pumice.dispatch import discretion, forming, reservation_note
 from pumice.dispatch.pod_conditions import PodConditions
 from pumice.dispatch.queue_holdings import QueueHoldings
@@ -40,9 +41,10 @@ POD_EVENTS_MAX = (
     3  # members of a gang that get an event when its reason changes (ADR 0026); all of them get the condition
 )
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
-NUMBERS_S_MAX = 10.0  # how long numbers may be out of date while they never rest
+NUMBERS_S_MAX = 30.0  # how long they may be out of date while they never rest: thousands of pods start for so long
 WRITES_AT_ONCE = 32
 _WAITING = frozenset({PodGroupPhase.PENDING.value, PodGroupPhase.INQUEUE.value})
+_STARTING = frozenset({Status.BINDING, Status.BOUND})
 _MISSING = frozenset({Code.NO_PODS, Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
 
 
@@ -179,9 +181,14 @@ class Statuses:
         if known is None or known.numbers != numbers:
             since = now if known is None else known.since
             known = self._unrest[gang] = _Unrest(numbers, since, now)
-        rested = now - known.changed >= QUIET_S or now - known.since >= NUMBERS_S_MAX
+        # While members are bound and do not run yet, the numbers will change, however long that takes.
+        is_quiet = now - known.changed >= QUIET_S and not self._is_starting(gang)
+        rested = is_quiet or now - known.since >= NUMBERS_S_MAX
         self.unwritten |= not rested
         return rested
+
+    def _is_starting(self, gang: str) -> bool:
+        return any(task.status in _STARTING for task in self._cluster.gangs[gang].tasks.values())
 
     def _note_arrivals(self, decisions: Decisions) -> None:
         waiting = (each.gang for each in decisions.gangs.values() if each.phase in _WAITING or each.pods)

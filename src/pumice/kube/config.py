@@ -14,7 +14,6 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from pumice import yamltext
 from pumice.kube import kubeconfig, proxies
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Anonymous, Credentials, Fixed, Presented, RotatingFile, Source
@@ -88,6 +87,8 @@ def kubectl_plugin_policy(env: Mapping[str, str] = os.environ) -> PluginPolicy:
     path = Path(place)
     if place == "off" or not path.exists():
         return PluginPolicy(allowed=True)
+    from pumice import yamltext  # few have such a file
+
     try:
         documents = yamltext.load_all(path.read_bytes(), source=str(path))
         preference = msgspec.convert(documents[0] if documents else {}, _Preference)

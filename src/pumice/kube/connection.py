@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.kube.credentials import Anonymous
 from pumice.kube.errors import BadConfig, NoCredentials
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.kube.credentials import Access, Credentials, Source
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class Connection(Value, kw_only=True):
     """All that a transport needs to know; `origin` says in messages where it came from."""
 
     server: str  # scheme://host[:port][/prefix]
-    credentials: Credentials = dataclasses.field(default_factory=Anonymous)
+    credentials: Credentials = msgspec.field(default_factory=Anonymous)
     namespace: str = "default"
     authority: Source | None = None  # PEM certificates that are trusted instead of the system's
     verify: bool = True  # False: insecure-skip-tls-verify

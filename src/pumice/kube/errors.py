@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Request
 
 _UNAUTHORIZED = re.compile(r'User ".*" cannot ', re.DOTALL)
+_OUR_DENIAL = re.compile(
+    r'admission webhook "(?:[^"]*\.pumice\.dev|/[^"]*)" denied the request: .'
+)  # /path: that of `pumice up`
 _DENIAL = re.compile(r'^(?:\S+ "[^"]*" is forbidden: )?admission webhook "[^"]*" denied the request: ')
 MESSAGE_CHARS_MAX = 2_000  # an apiserver's longest useful sentence; a proxy's error page is cut
 
@@ -109,8 +112,9 @@ class StatusError(KubeError):
             or f"the API server answered {status.code} without a reason"
         )
         what = f"{status.code} {status.reason}".rstrip()
-        super().__init__(f"{cause} ({asked}: {what}); {self.advice(status)}")
-        self._plain = f"{_DENIAL.sub('', cause)}; {self.advice(status)}"
+        advice = f"; {step}" if (step := self.advice(status)) else ""
+        super().__init__(f"{cause} ({asked}: {what}){advice}")
+        self._plain = f"{_DENIAL.sub('', cause)}{advice}"
         self.code = status.code
         self.reason = status.reason
         self.message = status.message
@@ -124,6 +128,7 @@ class StatusError(KubeError):
 
     @classmethod
     def advice(cls, status: Status) -> str:
+        """The next step; empty where the message has one already."""
         del status
         return cls.next_step
 
@@ -144,6 +149,8 @@ class Refused(StatusError, errors.Refused):
         # Authorizers say `User "x" cannot ...`; quotas, webhooks and admission policies refuse the object, whichever user sends it.
         if status.code == 401 or not status.message or _UNAUTHORIZED.search(status.message):
             return cls.next_step
+        if _OUR_DENIAL.search(status.message):
+            return ""
         return "correct the object, or ask an administrator about the rule: more permissions would not help"
 
 
@@ -151,6 +158,11 @@ class NotFound(StatusError, errors.NotFound):
     """There is no such object, or no such kind."""
 
     next_step = "check the name and the namespace, and for a custom kind that its CRD is installed"
+
+    @classmethod
+    def advice(cls, status: Status) -> str:
+        # Of an object that is not there a server tells the name; of a kind that it does not know, nothing.
+        return "check the name and the namespace" if status.details and status.details.name else cls.next_step
 
 
 class AlreadyExists(StatusError, errors.Conflict):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,6 +22,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.errors import BadInput
 from pumice.kube.credentials import Access, bearer, pem_pair
 from pumice.kube.errors import BadConfig, NoCredentials
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,8 +55,7 @@ class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
     interactive_mode: Literal["", "Never", "IfAvailable", "Always"] = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PluginPolicy:
+class PluginPolicy(Value):
     """Which programs a kubeconfig may start: none, all, or those that `commands` names."""
 
     allowed: bool

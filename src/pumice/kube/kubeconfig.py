@@ -6,18 +6,17 @@ paths in a file start from that file's own folder.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pumice import yamltext
 from pumice.kube.errors import BadConfig
 from pumice.kube.exec_auth import ExecConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 KUBECONFIG_BYTES_MAX = 8 * 2**20  # a thousand clusters with their certificates
 
@@ -91,15 +90,14 @@ class _File(_Entry, frozen=True):
     contexts: tuple[_NamedContext, ...] | None = None
 
 
-@dataclasses.dataclass(slots=True)
-class Kubeconfig:
+class Kubeconfig(msgspec.Struct):
     """What all files together say; `files` are those that were there."""
 
-    files: list[Path] = dataclasses.field(default_factory=list)
+    files: list[Path] = msgspec.field(default_factory=list)
     current_context: str = ""
-    clusters: dict[str, Cluster] = dataclasses.field(default_factory=dict)
-    users: dict[str, User] = dataclasses.field(default_factory=dict)
-    contexts: dict[str, Context] = dataclasses.field(default_factory=dict)
+    clusters: dict[str, Cluster] = msgspec.field(default_factory=dict)
+    users: dict[str, User] = msgspec.field(default_factory=dict)
+    contexts: dict[str, Context] = msgspec.field(default_factory=dict)
 
     @property
     def origin(self) -> str:
@@ -137,15 +135,23 @@ def _read_file(path: Path) -> _File:
             f"kubeconfig {path} cannot be read: {error.strerror}; correct the path or its permissions"
         ) from error
     try:
+        return msgspec.convert(_document(text, path), _File)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"{path} is no kubeconfig: {error}; correct that field") from error
+
+
+def _document(text: bytes, path: Path) -> Any:
+    """The first one of a file; JSON, as `pumice up` writes it, is read without the import of all that YAML needs."""
+    if text.startswith(b"{"):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
+            return msgspec.json.decode(text)
+    from pumice import yamltext
+
+    try:
         documents = yamltext.load_all(text, source=str(path))
     except yamltext.YamlError as error:
         raise BadConfig(str(error)) from error
-    if not documents:
-        return _File()
-    try:
-        return msgspec.convert(documents[0], _File)
-    except msgspec.ValidationError as error:
-        raise BadConfig(f"{path} is no kubeconfig: {error}; correct that field") from error
+    return documents[0] if documents else {}
 
 
 def _root_cluster(cluster: Cluster, folder: Path) -> Cluster:

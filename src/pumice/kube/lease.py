@@ -12,13 +12,18 @@ The difference between the two is the time in which a write that is under way ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from pumice import instant
 from pumice.api.coordination import Lease
+from pumice.api.decoding import UNREADABLE
 from pumice.api.kinds import type_meta
 from pumice.kube import errors, requests
 from pumice.kube.transport import Request
+from pumice.kube.watch import Lines
 from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
@@ -32,6 +37,7 @@ if TYPE_CHECKING:
 LEASE_S = 15  # as kube-scheduler and Volcano
 RENEW_S = 10.0
 RETRY_S = 2.0
+WATCH_S = 300  # of a candidate, whom nothing but the holder's silence concerns
 RELEASE_S_MAX = 3.0  # a process that is told to stop does not wait for a dead server
 
 T = TypeVar("T")
@@ -161,20 +167,27 @@ class Election:
         except errors.NotFound:
             metadata = {"name": self._name, "namespace": self._namespace}
             found = {**type_meta(Lease), "metadata": metadata}
-        spec = found.get("spec") or {}
-        now = self._clock.monotonic()
-        if spec != self._seen_spec:
-            self._seen_spec, self._seen_at = spec, now
-        self._seen_version = found["metadata"].get("resourceVersion", "")
-        self._holder = spec.get("holderIdentity") or ""
-        duration = spec.get("leaseDurationSeconds") or LEASE_S
-        if self._holder not in {"", self._identity} and now < self._seen_at + duration:
+        self._note(found)
+        if self._holder not in {"", self._identity} and self._left_s() > 0:
             return False
         try:
             await self._write(found)
         except (errors.Conflict, errors.AlreadyExists):
             return False
         return True
+
+    def _note(self, lease: Json) -> None:
+        """Who holds it, and since when it has been as it is."""
+        spec = lease.get("spec") or {}
+        if spec != self._seen_spec:
+            self._seen_spec, self._seen_at = spec, self._clock.monotonic()
+        self._seen_version = (lease.get("metadata") or {}).get("resourceVersion", "")
+        self._holder = spec.get("holderIdentity") or ""
+
+    def _left_s(self) -> float:
+        """How long its holder may still be silent."""
+        duration = (self._seen_spec or {}).get("leaseDurationSeconds") or LEASE_S
+        return self._seen_at + float(duration) - self._clock.monotonic()
 
     async def _write(self, lease: Json) -> None:
         """Writes ourselves into the lease as it was read; the server refuses if it has changed since."""
@@ -216,25 +229,50 @@ class Election:
             self._log("lease_not_released", lease=f"{self._namespace}/{self._name}", error=str(error))
 
     async def _wait_for_news(self) -> None:
-        """Returns when another process has written the lease since we last looked, or after the retry time."""
+        """Returns when the lease may be free, or after the retry time where it cannot be watched.
+
+        As long as its holder renews it, one watch is enough.
+        """
         query = {
             "watch": "true",
             "fieldSelector": f"metadata.name={self._name}",
             "resourceVersion": self._seen_version,
-            "timeoutSeconds": str(LEASE_S),
+            "timeoutSeconds": str(WATCH_S),
         }
-        request = Request(
-            "GET", requests.collection_path(Lease, self._namespace), query, {"accept": "application/json"}
-        )
+        path = requests.collection_path(Lease, self._namespace)
+        retry_s, loop = self._retry_s * (1.0 + 0.2 * self._chance.random()), asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._retry_s * (1.0 + 0.2 * self._chance.random())):
-                try:
-                    async with self._client.stream(request) as chunks:
-                        await anext(chunks)
-                except (errors.KubeError, StopAsyncIteration):
-                    await asyncio.Event().wait()  # no news to be had: the retry time passes
+            async with asyncio.timeout(retry_s) as patience:
+                with contextlib.suppress(errors.KubeError):
+                    request = Request("GET", path, query, {"accept": "application/json"})
+                    if await self._watch(request, patience, retry_s):
+                        return
+                patience.reschedule(loop.time() + retry_s)
+                await asyncio.Event().wait()  # no news to be had: the retry time passes
         except TimeoutError:
             return
+
+    async def _watch(self, request: Request, patience: asyncio.Timeout, retry_s: float) -> bool:
+        """True with the first news that is no renewal, False where the watch ends; whoever stops renewing is missed when his time is over."""
+        lines, loop = Lines(), asyncio.get_running_loop()
+        async with self._client.stream(request) as chunks:
+            patience.reschedule(loop.time() + max(self._left_s(), retry_s))
+            async for chunk in chunks:
+                for lease in map(_renewed, lines.feed(chunk)):
+                    if not self._holder or (lease.get("spec") or {}).get("holderIdentity") != self._holder:
+                        return True
+                    self._note(lease)
+                    patience.reschedule(loop.time() + max(self._left_s(), retry_s))
+        return False
+
+
+def _renewed(line: bytes) -> Json:
+    """The lease as a line of the watch has it; nothing where it was deleted, or the line says something else."""
+    try:
+        event = msgspec.json.decode(line, type=dict[str, Any])
+    except UNREADABLE:
+        return {}
+    return event["object"] if event.get("type") == "MODIFIED" and isinstance(event.get("object"), dict) else {}
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

@@ -6,7 +6,6 @@ and reported, and the others are kept: one bad object must not blind a scheduler
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
@@ -16,6 +15,7 @@ from pumice.api import decoding
 from pumice.api.meta import Object, Struct
 from pumice.errors import BadInput
 from pumice.kube.errors import Malformed
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,8 +42,7 @@ def refuse(bad: BadObject) -> NoReturn:
     raise bad
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Listing(Generic[T]):
+class Listing(Value, Generic[T]):
     """All objects of a kind as of one version."""
 
     items: list[T]

@@ -10,6 +10,8 @@ import os
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
+from pumice.values import Value
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
@@ -30,8 +32,7 @@ class Request:
     guard: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Response:
+class Response(Value):
     """An answer: a whole body, or for a watch and a log that is followed a stream of chunks that the reader must exhaust or close.
 
     Chunks of a watch need not end at line ends. Header names are in lower case.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Request
 
 LINE_BYTES_MAX = 8 * 2**20  # the largest object is 3 MiB, and JSON may escape its text
+SILENCE_STEP_S = 1.0  # events come by the thousand: silence is measured from the first of a second on
 SILENCE_S_MAX = 120.0  # a server sends a bookmark a minute; twice that without a word is a dead connection
 
 T = TypeVar("T", bound=Struct)
@@ -122,8 +123,11 @@ async def watch(
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(SILENCE_S_MAX) as patience, client.stream(request) as chunks:
+            heard = loop.time()
             async for chunk in chunks:
-                patience.reschedule(loop.time() + SILENCE_S_MAX)
+                if loop.time() - heard > SILENCE_STEP_S:
+                    heard = loop.time()
+                    patience.reschedule(heard + SILENCE_S_MAX)
                 decoded = [decoder.decode(line) for line in lines.feed(chunk)]
                 if events := [event for event in decoded if event is not None]:
                     receive(events)

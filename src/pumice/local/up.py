@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Self
 
 import msgspec
 
-from pumice import yamltext
-from pumice.api import kinds
 from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
+from pumice.flight.recorder import NOBODY, Unrecorded
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -74,6 +73,7 @@ class Up:
         log: Log,
         policy: Callable[[], Policy] | None = None,
         settings: ControllerSettings = DEFAULT_SETTINGS,
+        flight: Unrecorded = NOBODY,
     ) -> None:
         self._reviewer: Reviewer | None = None
         self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
@@ -82,6 +82,7 @@ class Up:
         chosen = builtin.parse(builtin.TEXT, "built-in policy")
         self._policy = policy or (lambda: chosen)
         self._settings = settings
+        self._flight = flight
         self._stack = contextlib.AsyncExitStack()
         self._informers: Informers
         self.client: Client
@@ -126,7 +127,7 @@ class Up:
             informers,
             self._policy,
             runtime,
-            Served(memory_place=MEMORY_PLACE, prices=self._settings.prices),
+            Served(memory_place=MEMORY_PLACE, prices=self._settings.prices, flight=self._flight),
         )
         self.controllers = Controllers(self.client, informers, runtime, self._settings, self.scheduler.meters)
         self._stack.callback(self.controllers.close)
@@ -215,12 +216,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 async def install_kinds(client: Client) -> None:
     """Our CRDs, where they are not there yet; a data folder may have them from before."""
-    folder = importlib.resources.files("pumice.api") / "crds"
-    wanted = {kind.resource for kind in kinds.CUSTOM_KINDS}
-    for file in sorted(folder.iterdir(), key=lambda each: each.name):
-        for manifest in yamltext.load_all(file.read_bytes(), source=file.name):
-            body = msgspec.json.encode(manifest)
-            with contextlib.suppress(errors.AlreadyExists):
-                await client.call(Request("POST", CRDS, {}, {"content-type": "application/json"}, body))
-            wanted.discard(manifest["metadata"]["name"])
-    assert not wanted, f"no manifest defines {', '.join(sorted(wanted))}"
+    file = importlib.resources.files("pumice.local") / "crds.jsonl"  # those of `pumice crds`, which take longer to read
+    for body in file.read_bytes().splitlines():
+        with contextlib.suppress(errors.AlreadyExists):
+            await client.call(Request("POST", CRDS, {}, {"content-type": "application/json"}, body))

@@ -47,6 +47,10 @@ class Extending:
             self._policy, self._extender = policy, extender_of(policy)
         return self._extender
 
+    @property
+    def is_open(self) -> bool:
+        return self._extender is not None
+
     def close(self) -> None:
         if self._extender is not None:
             self._extender.close()

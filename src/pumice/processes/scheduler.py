@@ -41,7 +41,7 @@ from pumice.processes.loads import MeasuredLoads
 from pumice.processes.recorded_runs import RecordedRuns
 from pumice.processes.requirements import STATE_KINDS, Requirements
 from pumice.processes.scheduler_metrics import Observer
-from pumice.processes.wakeups import Wakeups
+from pumice.processes.wakeups import Pace, Wakeups
 from pumice.readmodel.build import Cycle
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.build_decisions import CLAIM_SECONDS
@@ -50,6 +50,7 @@ from pumice.scheduling.core.ports import Ports, no_measure
 from pumice.scheduling.evicting import mend, reserved_room
 from pumice.scheduling.time.forecast import World
 from pumice.telemetry.meters import Meters
+from pumice.telemetry.traces import OFF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -133,7 +134,8 @@ class Scheduler:
         self._gpus = MeasuredGpus(chosen, clock=runtime.clock, log=runtime.log)
         self._gang_gpus = GangGpus(self._gpus, self.meters, served.prices)
         self.forecasting = Forecasting(self._world, clock=runtime.clock, log=runtime.log)
-        self._ports = Ports(measure=self._observer.measure)
+        is_measured = self.meters.is_read or runtime.tracing is not OFF
+        self._ports = Ports(measure=self._observer.measure if is_measured else no_measure)
         self._publish: Callable[[Cycle], None] = _publish_nothing
         self._refused = ""  # why the newest policy is not in force
         self._extra_plugins = served.extra_plugins
@@ -150,6 +152,7 @@ class Scheduler:
         self.cycles = 0
         self._failures: frozenset[tuple[str, str, str]] = frozenset()  # of plugins, in the last cycle
         self._planned_at = float("-inf")
+        self._pace = Pace()
         self._in_force: Policy | None = None  # all that its plugins need is there
         self._entering: asyncio.Task[None] | None = None
         self._memory = memory.EMPTY
@@ -221,7 +224,8 @@ class Scheduler:
             telling.cancel()  # it writes what is left, also what the dispatcher said last
             await self._store.flush()
             await asyncio.wait({telling})
-            self._thread.submit(self._extending.close)  # after a plan that may still be asking
+            if self._extending.is_open:
+                self._thread.submit(self._extending.close)  # after a plan that may still be asking
             self._thread.shutdown(wait=False)
             self._flight.close()
 
@@ -260,7 +264,7 @@ class Scheduler:
             is_due = self._next_change is not None and self._clock.now() >= self._next_change
             if is_due or self.dispatcher.has_unwritten or self._clock.monotonic() - self._planned_at >= SWEEP_S:
                 return
-        await self._clock.sleep(GATHER_S)
+        await self._clock.sleep(max(GATHER_S, self._pace.rest_s(self._clock.monotonic())))
 
     async def _cycle(self) -> None:
         self._wakeups.begin()
@@ -281,6 +285,7 @@ class Scheduler:
             binds, evictions = sum(len(commit.binds) for commit in decisions.commits), len(decisions.evictions)
             span.note(nodes=len(snapshot.nodes.names), gangs=len(snapshot.gangs), binds=binds, evictions=evictions)
         self._observer.cycle(snapshot, decisions, now=now, seconds=seconds, opened_s=opened_s)
+        self._pace.planned(began, self._clock.monotonic())
         self._count_dispatch()
         if binds or evictions:
             self._log("cycle", binds=binds, evictions=evictions, seconds=round(seconds, 4))

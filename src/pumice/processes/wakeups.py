@@ -27,7 +27,27 @@ PROGRESS_SHARE = 40
 # The same for members of a gang that is still being created: until it may be complete there is nothing to plan, and for so long
 # nothing is said of it.
 ARRIVAL_S = 5.0
+# While news never ends, planning uses a tenth of the time: what comes meanwhile is planned together. Before that it may use so many
+# seconds at once, so that nobody waits where little happens; and nobody waits for longer than the last of these.
+PLAN_SHARE = 0.1
+PLAN_S_AT_ONCE = 0.25
+REST_S_MAX = 0.5
 _MISSING = frozenset({Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
+
+
+class Pace:
+    """How long planning has to rest, by how long it took; times are seconds of any clock."""
+
+    def __init__(self) -> None:
+        self._credit_s = PLAN_S_AT_ONCE
+        self._at = 0.0
+
+    def planned(self, began: float, ended: float) -> None:
+        credit_s = min(self._credit_s + (ended - self._at) * PLAN_SHARE, PLAN_S_AT_ONCE) - (ended - began)
+        self._credit_s, self._at = max(credit_s, -REST_S_MAX * PLAN_SHARE), ended
+
+    def rest_s(self, now: float) -> float:
+        return max(-self._credit_s / PLAN_SHARE - (now - self._at), 0.0)
 
 
 class Wakeups:

@@ -73,7 +73,9 @@ def _philly_jobs(log: Sequence[Any], source: str, left_out: Counter[str]) -> Ite
         where = f"{source}: job {number}"
         try:
             row = {key: value for key, value in job.items() if isinstance(value, str)}
-            attempts = [{key: each.get(key) or "" for key in ("start_time", "end_time")} for each in job["attempts"]]
+            attempts = [
+                {key: value for key, value in each.items() if isinstance(value, str)} for each in job["attempts"]
+            ]
             gpus = [len(node["gpus"]) for node in job["attempts"][-1]["detail"]] if attempts else []
         except (AttributeError, KeyError, TypeError) as error:
             raise BadInput(

@@ -40,10 +40,11 @@ _STYLE = """
 body{font:15px/1.55 system-ui,sans-serif;max-width:1060px;margin:2.5rem auto 5rem;padding:0 1.2rem;color:var(--ink);background:var(--paper)}
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 .2rem}h2{font-size:1.08rem;margin:2.6rem 0 .2rem}p.note{color:var(--soft);margin:.1rem 0 .6rem;font-size:.92rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.93rem}
-td,th{padding:.42rem .5rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:500}
+td,th{padding:.42rem .45rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:500;white-space:normal;vertical-align:bottom;line-height:1.25}
 td:first-child,th:first-child{text-align:left}td.best{font-weight:650}
 svg{display:block;width:100%;height:auto;background:var(--card);border-radius:8px}text{font:11px system-ui,sans-serif;fill:var(--soft)}.rule{stroke:var(--line)}
 .key{position:sticky;top:0;background:var(--paper);padding:.5rem 0;margin:.8rem 0 0}.key span{margin-right:1.3rem;white-space:nowrap}
+@media(max-width:700px){svg{min-width:620px}text{font-size:14px}body{margin-top:1.4rem;padding:0 .9rem}}
 .key i,td i{display:inline-block;width:.72em;height:.72em;border-radius:2px;margin-right:.42em}
 """.replace("LIGHT", _variables(_LIGHT)).replace("DARK", _variables(_DARK))
 
@@ -56,12 +57,18 @@ def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str, gpu_pr
     about = f"{len(some.runs):,} jobs, {some.slots:,} slots" if some is not None else ""
     parts = [
         f'<h1>{html.escape(title)}</h1><p class="note">{about}; simulated by Pumice. The best figure of each column is bold.</p>',
+        *(
+            f'<p class="note"><b>{html.escape(name)} was cut short</b> after {_duration(each.cut_short_s)}: its figures are of the jobs that had started or ended by then.</p>'
+            for name, each in outcomes.items()
+            if each.cut_short_s is not None
+        ),
         _figures(outcomes, colours, gpu_price),
         _key(colours),
         "<h2>Slots in use</h2>",
         _over_time(outcomes, colours),
-        '<h2>Free while somebody waits who needs no more</h2><p class="note">Slots that are free in number, and of no use to those who wait: scattered, kept for another gang, held up by the order, or taken by first pods that wait for their last.</p>',
+        '<h2>Free while somebody waits who needs no more</h2><p class="note">Slots that are free in number, and of no use to those who wait: scattered, kept for another gang, or held up by the order.</p>',
         _stranded(outcomes, colours),
+        _blocked(outcomes, colours),
         '<h2>Wait by gang size</h2><p class="note">A bar from the 25th to the 75th percentile with the median, a whisker up to the 95th; the scale is logarithmic.</p>',
         _waits(outcomes, colours),
         '<h2>Bounded slowdown</h2><p class="note">The share of jobs whose slowdown is at most so large.</p>',
@@ -69,7 +76,7 @@ def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str, gpu_pr
         _by_user(outcomes, colours),
         _losses(outcomes, colours),
         *(
-            f'<h2>Who ran when: {html.escape(name)}</h2><p class="note">Each bar is a job; the stronger its colour, the more slots.</p>{_gantt(each, colours[name])}'
+            f'<h2>Who ran when: {html.escape(name)}</h2><p class="note">Each bar is a job; the stronger its colour, the more slots.</p>{_gantt(each, colours[name], _end(outcomes))}'
             for name, each in outcomes.items()
         ),
     ]
@@ -90,14 +97,15 @@ def _figures(outcomes: Mapping[str, Outcome], colours: Mapping[str, str], gpu_pr
         ("evictions", "evictions", False, _whole),
         ("lost GPU-h", "lost_gpu_h", False, _tenths),
         ("idle GPU-h", "idle_gpu_h", False, _whole),
+        ("blocked GPU-h", "blocked_gpu_h", False, _whole),
         ("not started", "never_started", False, _whole),
     ]
+    figures: dict[str, dict[str, float | None]] = {name: outcome.figures for name, outcome in outcomes.items()}
     if gpu_price is not None:
-        columns.insert(
-            -1, ("idle $", "idle_gpu_h", False, lambda hours: _whole(None if hours is None else hours * gpu_price))
-        )
+        columns.insert(-1, ("idle $", "idle_dollars", False, _whole))
+        for each in figures.values():
+            each["idle_dollars"] = idle_dollars(each, gpu_price)
     rows = ["<tr><th>policy</th>" + "".join(f"<th>{column[0]}</th>" for column in columns) + "</tr>"]
-    figures = {name: outcome.figures for name, outcome in outcomes.items()}
     for name, own in figures.items():
         cells = [f'<td><i style="background:{colours[name]}"></i>{html.escape(name)}</td>']
         for _, field, more_is_better, text in columns:
@@ -107,6 +115,11 @@ def _figures(outcomes: Mapping[str, Outcome], colours: Mapping[str, str], gpu_pr
             cells.append(f"<td{mark}>{text(own[field])}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
+
+
+def idle_dollars(figures: Mapping[str, float | None], gpu_price: float) -> float:
+    """What GPUs cost that did no work: nobody held them, or gangs that could not start."""
+    return ((figures["idle_gpu_h"] or 0.0) + (figures["blocked_gpu_h"] or 0.0)) * gpu_price
 
 
 def _key(colours: Mapping[str, str]) -> str:
@@ -148,6 +161,31 @@ def _stranded(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> st
         for name, values in found.items()
     ]
     return _frame("".join(lines), _scale(most, _whole), _times(end))
+
+
+def _blocked(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
+    """What gangs held that could not start; nothing where all gangs are whole."""
+    end = _end(outcomes)
+    if end <= 0 or not any(each.blocked for each in outcomes.values()):
+        return ""
+    edges = np.linspace(0.0, end, STEPS + 1)
+    found = {
+        name: mean_levels([(at, slots) for at, _, slots in each.blocked], edges)
+        for name, each in outcomes.items()
+        if each.blocked
+    }
+    most = max(float(each.max()) for each in found.values())
+    lines = [
+        _line([(_across((n + 0.5) / STEPS), _up(v / most)) for n, v in enumerate(values)], colours[name])
+        for name, values in found.items()
+    ]
+    told = "; ".join(
+        f"{html.escape(name)}: {_whole(figures['blocked_gpu_h'])} GPU hours, deadlocked for {_duration(figures['deadlocked_s'])}, given back {outcomes[name].give_backs:,} times"
+        for name in found
+        for figures in [outcomes[name].figures]
+    )
+    note = f'<p class="note">Slots of gangs of which some pods have a place and too many have none: they burn power and do no work. {told}. Deadlocked: none of them could have started even if all that ran had ended.</p>'
+    return f"<h2>Held by gangs that cannot start</h2>{note}{_frame(''.join(lines), _scale(most, _whole), _times(end))}"
 
 
 def _losses(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
@@ -260,13 +298,12 @@ def _box(x: float, width: float, heights: tuple[float, float, float, float], col
     )
 
 
-def _gantt(outcome: Outcome, colour: str) -> str:
+def _gantt(outcome: Outcome, colour: str, end: float) -> str:
     """Each job a bar from its start to its end, packed into lanes; the stronger its colour, the more slots it held."""
     done = [each for each in outcome.runs if each.start_s is not None and each.end_s is not None]
     shown = sorted(done, key=lambda run: -run.slots * (run.end_s or 0.0))[:GANTT_JOBS_MAX]
     if not shown:
         return _nothing()
-    end = max(run.end_s or 0.0 for run in shown)
     bars, lanes = [], _lanes(shown)
     for run, lane in lanes:
         assert run.start_s is not None
@@ -284,7 +321,7 @@ def _gantt(outcome: Outcome, colour: str) -> str:
     )
     left_out = len(done) - len(shown)
     note = f'<p class="note">{left_out} smaller jobs are not drawn.</p>' if left_out else ""
-    return f'<svg viewBox="0 0 {WIDTH + 20} {height}" role="img">{"".join(bars)}{marks}</svg>{note}'
+    return _svg("".join(bars) + marks, height) + note
 
 
 def _lanes(runs: Sequence[Run]) -> list[tuple[Run, int]]:
@@ -315,7 +352,12 @@ def _frame(inside: str, left: Iterable[tuple[float, str]], below: Iterable[tuple
         marks.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     for share, text in below:
         marks.append(f'<text x="{_across(share):.1f}" y="{HEIGHT - 12}" text-anchor="middle">{text}</text>')
-    return f'<svg viewBox="0 0 {WIDTH + 20} {HEIGHT}" role="img">{"".join(marks)}{inside}</svg>'
+    return _svg("".join(marks) + inside, HEIGHT)
+
+
+def _svg(inside: str, height: float) -> str:
+    """A picture as wide as the page, and on a telephone so wide that it can be read."""
+    return f'<div class="wide"><svg viewBox="0 0 {WIDTH + 20} {height}" aria-hidden="true">{inside}</svg></div>'
 
 
 def _line(points: Sequence[tuple[float, float]], colour: str) -> str:
@@ -332,7 +374,7 @@ def _times(end: float) -> list[tuple[float, str]]:
 
 
 def _end(outcomes: Mapping[str, Outcome]) -> float:
-    return max((at for each in outcomes.values() for at, _, _ in each.held), default=0.0)
+    return max((at for each in outcomes.values() for at, _, _ in (*each.held, *each.blocked)), default=0.0)
 
 
 def _across(share: float) -> float:

@@ -23,6 +23,8 @@ SERIES_MAX = 20_000  # of one metric; a label that grows without bound must not 
 class Meters:
     """Names are those of the catalogue; anything else is a bug. Volcano's own can be left out of the text."""
 
+    is_read = True
+
     def __init__(self, *, with_volcano_names: bool = True) -> None:
         self._registry = CollectorRegistry()
         # What is left out is counted all the same, in a registry that is never read.
@@ -89,6 +91,8 @@ class Meters:
 
 class Unread(Meters):
     """Where nobody asks for the numbers, as in simulated worlds: none are kept."""
+
+    is_read = False
 
     def __init__(self) -> None:
         """Nothing is made."""

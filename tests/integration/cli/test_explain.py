@@ -166,7 +166,7 @@ def test_a_user_of_one_namespace_sees_what_he_may(why, cluster, client, pumice, 
         where = f"/apis/rbac.authorization.k8s.io/v1/namespaces/default/{plural}"
         client("call", Request("POST", where, {}, {"content-type": "application/json"}, json.dumps(whole).encode()))
     config = cluster.kubeconfig.with_name("as-dev")
-    config.write_text(cluster.kubeconfig.read_text().replace("client-key:", "as: dev\n    client-key:"))
+    config.write_text(cluster.kubeconfig.read_text().replace('"client-key":', '"as": "dev", "client-key":'))
     result = pumice("explain", "job/mine", "--kubeconfig", str(config))
     assert result.code == 0
     asked, listed = result.err.splitlines()
@@ -306,7 +306,7 @@ def test_single_changes_that_would_start_a_gang_are_named_and_left_out_on_reques
 def test_what_if_says_who_would_start_wait_or_leave_in_a_different_cluster(wedged, pumice):
     more = pumice("what-if", "--add-nodes", "1", "--like", "node-0")
     assert (more.code, more.err) == (0, "")
-    assert more.lines[:2] == ["would start: 2 pods of default/wide", "0 gangs go on waiting"]
+    assert more.lines[:2] == ["would start: 2 pods of default/wide", "0 gangs would go on waiting"]
     assert more.lines[-1].startswith("some running gangs have no estimate of their end")
     [wide] = [line.split() for line in more.lines if line.startswith("default/wide")]
     assert wide[-2:] == ["now", "now"]

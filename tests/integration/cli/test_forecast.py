@@ -1,8 +1,10 @@
 """When will my job start? Asked of a cluster that is full, before and after the job is there."""
 
 import json
+import time
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.integration.cli.causes import GPU, a_job
 
 from pumice.api.batch import Job
@@ -58,3 +60,11 @@ def test_what_cannot_be_answered(pumice, full):
     assert "expected more than nothing" in pumice("forecast", "--horizon", "0s").err
     both = pumice("job", "run", "try", "--test-only", "--wait")
     assert "--wait and --test-only exclude each other" in both.err
+
+
+def test_the_view_of_a_job_that_waits_has_its_start(pumice, full, cluster, background):
+    background.run(cluster.scheduler.forecasting.update())
+    deadline = time.monotonic() + PATIENCE_S  # it is told with the next cycle
+    while not any(line.startswith("Starts:") for line in pumice("job", "view", "next").lines):
+        assert time.monotonic() < deadline
+    assert not any(line.startswith("Starts") for line in pumice("job", "view", "holder").lines)

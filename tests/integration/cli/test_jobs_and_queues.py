@@ -154,6 +154,16 @@ def test_queues_are_made_weighed_closed_opened_and_deleted(pumice, until):
     assert pumice("queue", "delete", "team").out == "queue.scheduling.volcano.sh/team deleted\n"
 
 
+def test_a_queue_that_is_deleted_under_gangs_that_wait_says_so(pumice, until):
+    assert pumice("queue", "create", "left").code == 0
+    until(Queue, lambda queue: queue.get("status", {}).get("state") == "Open", name="left", namespace="")
+    assert pumice("job", "run", "waits", "--queue", "left", "--gpus", "99").code == 0
+    until(PodGroup, lambda group: group["metadata"]["name"].startswith("waits-"))
+    gone = pumice("queue", "delete", "left")
+    assert (gone.code, gone.out) == (0, "queue.scheduling.volcano.sh/left deleted\n")
+    assert "queue left: 1 gang of it still waits, and will until there is a queue of that name" in gone.err
+
+
 def test_a_queue_row_counts_the_groups_in_it(pumice, train, until):
     until(
         PodGroup, lambda group: group.get("status", {}).get("phase") == "Running"

@@ -11,6 +11,7 @@ from pumice.api.bus import Command
 from pumice.api.kinds import by_struct
 from pumice.api.priority import PriorityClass
 from pumice.cli import main
+from pumice.cli.waiting import phase_of
 from pumice.kube.commands import command_for
 
 # What a letter stands for, by the long name beside it. In `logs`, -f is kubectl's follow; -n of queues is the name where no
@@ -112,9 +113,9 @@ def test_every_suggestion_is_a_command_that_there_is():
                     assert command is not None, each
 
 
-def test_a_job_is_explained_by_two_words_as_by_one(pumice):
+def test_a_job_is_explained_by_two_words_as_by_one_and_by_its_name_alone(pumice):
     assert pumice("job", "run", "train", "-R", "cpu=1").code == 0
-    for words in (("job", "train"), ("job/train",)):
+    for words in (("job", "train"), ("job/train",), ("train",)):
         asked = pumice("explain", *words)
         assert asked.code in {0, 3}  # its group may not be there yet
         assert "expected job/NAME" not in asked.err
@@ -201,7 +202,7 @@ def test_a_job_is_waited_for_and_restarted(pumice, until):
 def test_a_suspended_job_is_restarted_and_costs_no_retry(pumice, until):
     assert pumice("job", "run", "train", "-R", "cpu=1").code == 0
     assert pumice("job", "suspend", "train").err == ""
-    until(Job, lambda job: job["status"]["state"]["phase"] == "Aborted", name="train")
+    until(Job, lambda job: phase_of(job) == "Aborted", name="train")
     assert "job train is Aborted: it is suspended already" in pumice("job", "suspend", "train").err
     assert pumice("job", "restart", "train").out == "job.batch.volcano.sh/train restarting\n"
     until(Job, lambda job: job["status"].get("running") == 1 and not job["status"].get("retryCount"), name="train")
@@ -211,12 +212,21 @@ def test_a_suspended_job_is_restarted_and_costs_no_retry(pumice, until):
 @pytest.mark.parametrize("verb", ["restart", "suspend", "resume"])
 def test_a_job_that_is_over_is_not_said_to_start_again(pumice, until, client, verb):
     assert pumice("job", "run", "train", "-R", "cpu=1").code == 0
-    until(Job, lambda job: job["status"].get("running") == 1, name="train")
+    until(Job, lambda job: phase_of(job) == "Running", name="train")
     job = client("get", Job, "train", namespace="default").json()
     body = command_for(by_struct(Job), job, "TerminateJob", namespace="default")
     client("create", Command, body, namespace="default")
-    until(Job, lambda job: job["status"]["state"]["phase"] == "Terminated", name="train")
+    until(Job, lambda job: phase_of(job) == "Terminated", name="train")
     asked = pumice("job", verb, "train")
     assert (asked.code, asked.out) == (1, "")
     assert "job train is Terminated" in asked.err
     assert "`pumice job delete train`" in asked.err
+    assert "no pod of it will be made or ended any more" in pumice("job", "scale", "train", "-r", "2").err
+
+
+@pytest.mark.parametrize("group", ["job", "queue", "pod", "jobflow", "bench", "migrate"])
+def test_no_command_of_a_group_is_listed_with_half_a_sentence(group):
+    context = click.Context(main.pumice)
+    shown = main.pumice.get_command(context, group).get_help(context).partition("Commands:")[2]
+    assert shown
+    assert "..." not in shown

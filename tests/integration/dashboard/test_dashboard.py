@@ -110,6 +110,10 @@ async def test_a_mistake_of_ours_is_told_with_its_number_and_logged_under_it(tmp
         assert f"request {facts['request']}" in text
         assert "To the overview" in text  # in the dashboard's own look
         assert "content-security-policy" in headers
+        status, text, headers = await site.get("/nosuch", accept="application/json")
+        assert (status, json.loads(text)) == (404, {
+            "title": "Not found", "cause": "There is no such page. The overview leads to all that there are."
+        })  # fmt: skip
         status, text, headers = await site.get("/nodes", accept="application/json")
         assert (status, headers["content-type"].split(";")[0]) == (500, "application/json")
         assert logged[1][1]["request"] in json.loads(text)["cause"]

@@ -1,7 +1,8 @@
 """A network between a client and its server that a test can harm."""
 
 import asyncio
-import dataclasses
+
+import msgspec
 
 from pumice.kube.errors import Unreachable
 from pumice.kube.http import CALL_S_MAX
@@ -37,7 +38,7 @@ class Faulty:
         if response.stream is None:
             return response
         self.wires.append(Wire(response.stream, self.slice_bytes))
-        return dataclasses.replace(response, stream=self.wires[-1])
+        return msgspec.structs.replace(response, stream=self.wires[-1])
 
     async def close(self) -> None:
         pass

@@ -97,6 +97,32 @@ def test_the_first_leads_and_the_second_waits_as_long_as_it_renews():
     assert all(name == "a" for _, name, _ in world.story)
 
 
+def test_who_waits_watches_once_however_often_the_leader_renews():
+    async def script(world):
+        world.candidate("a")
+        await world.clock.sleep(1)
+        world.candidate("b")
+        await world.clock.sleep(lease.WATCH_S - 10)
+        return world.networks["a"].calls, world.networks["b"].calls
+
+    renewals, calls = World().run(script)
+    assert renewals > 100
+    assert calls == 2  # who holds it, and the watch
+
+
+def test_a_watch_that_falls_silent_is_not_believed_for_longer_than_the_lease():
+    async def script(world):
+        world.candidate("a")
+        await world.clock.sleep(1)
+        world.candidate("b")
+        await world.clock.sleep(60)
+        world.networks["b"].wires[-1].harm("silence")
+        await world.clock.sleep(lease.LEASE_S + 1)
+        return world.leaders(), world.networks["b"].calls
+
+    assert World().run(script) == (["a"], 4)  # it looked again, and watches again
+
+
 def test_only_who_knows_another_leader_stands_by():
     async def script(world):
         world.candidate("a")

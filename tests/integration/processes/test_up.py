@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -94,6 +95,25 @@ def test_a_journal_that_breaks_is_told_on_the_terminal(environment, tmp_path):
         cluster.process.send_signal(signal.SIGINT)
         assert cluster.process.wait(timeout=PATIENCE_S) == 1
         assert cluster.process.stderr.read() == told
+
+
+def test_a_home_that_cannot_be_written_costs_the_cluster_nothing_but_its_note(tmp_path):
+    (tmp_path / "file").touch()  # no folder can be made below it, not even by root
+    with Started({**os.environ, "XDG_CACHE_HOME": str(tmp_path / "file")}) as cluster:
+        assert "3 nodes with 2 GPUs each" in cluster.lines[1]
+        assert "`pumice status` and `pumice down` will not find this cluster" in cluster.process.stderr.readline()
+        cluster.process.send_signal(signal.SIGINT)
+        assert cluster.process.wait(timeout=PATIENCE_S) == 0
+
+
+def test_a_port_that_is_taken_is_named_in_plain_words(environment):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = pumice(environment, "up", "--nodes", "1", "--port", str(port))
+    assert refused.returncode == 5
+    assert refused.stderr == (
+        f"pumice: port {port} of 127.0.0.1: nothing can listen there (Address already in use); end what does, or choose another port\n"
+    )
 
 
 def test_two_clusters_do_not_collide_and_down_asks_which(environment):

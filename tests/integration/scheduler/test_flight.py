@@ -1,5 +1,6 @@
 """A scheduler on the embedded server, recorded: every cycle planned again from the file gives the same bytes."""
 
+import asyncio
 import contextlib
 import dataclasses
 
@@ -9,6 +10,9 @@ from tests.bodies.beside import scheduler_beside
 
 from pumice.api.core import Namespace
 from pumice.flight import FlightRecorder, frames, play
+from pumice.local.apiserver.serving import Place
+from pumice.local.nodes.pretend import pretend_nodes
+from pumice.local.up import Up
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.runtime import silent
 from pumice.sim.worlds import draw, replicas
@@ -66,6 +70,19 @@ async def test_the_next_process_begins_with_what_is_there_and_keeps_the_recordin
         assert found
         assert not any(each.differs for each in found)
     assert "team/first" in played(path)[0].snapshot.gangs
+
+
+async def test_a_cluster_on_this_machine_can_be_recorded(tmp_path):
+    """What `pumice up --flight-recorder` does."""
+    path = tmp_path / "flight"
+    flight = FlightRecorder(str(path), extra_plugins={}, log=silent)
+    async with Up(Place(tmp_path / "data"), pretend_nodes(1, gpus=4), log=silent, flight=flight) as cluster:
+        told = asyncio.Event()
+        cluster.scheduler.tell(lambda _: told.set())
+        await cluster.add_nodes(pretend_nodes(1, prefix="more-", gpus=8))
+        await told.wait()
+    assert not any(each.differs for each in played(path))
+    assert played(path)
 
 
 def test_what_schedulers_do_in_a_world_full_of_faults_is_planned_again_to_the_same_bytes(tmp_path, monkeypatch):

@@ -50,6 +50,12 @@ def test_the_manifest_in_the_package_is_what_the_schemas_say(kind):
     assert generate.path(kind).read_text() == generate.render(kind), "run: python -m tools.crds.generate"
 
 
+def test_the_manifests_of_pumice_up_are_the_same():
+    assert generate.LINES.read_text() == generate.render_lines(), "run: python -m tools.crds.generate"
+    lines = [json.loads(line) for line in generate.LINES.read_text().splitlines()]
+    assert {crd["metadata"]["name"]: crd for crd in lines} == all_printed()
+
+
 def test_pumice_crds_prints_every_kind_of_ours_and_nothing_else():
     crds = yamltext.load_all(manifests(), source="pumice crds")
     assert [crd["kind"] for crd in crds] == ["CustomResourceDefinition"] * len(kinds.CUSTOM_KINDS)

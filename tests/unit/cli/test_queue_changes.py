@@ -84,6 +84,14 @@ def test_what_no_plugin_of_the_policy_reads_is_told(plugins, said):
     assert queue_changes.without_effect(fields, Policy("p.yaml", ("allocate",), plugins)) == said
 
 
+@pytest.mark.parametrize(("parent", "plugins", "told"), [
+    ("org", ("proportion",), True), ("root", ("proportion",), False), ("org", ("capacity",), False),
+])  # fmt: skip
+def test_limits_of_a_parent_that_do_not_hold_are_told(parent, plugins, told):
+    said = queue_changes.without_effect({"parent": parent}, Policy("p.yaml", ("allocate",), plugins))
+    assert [line.partition(" under")[0] for line in said] == (["limits of org do not hold for it"] if told else [])
+
+
 def test_without_shares_only_order_is_left_and_what_is_not_written_is_not_told():
     policy = Policy("p.yaml", ("allocate",), ("fairshare", "drf"))
     fields = {"weight": 2, "deserved": {"cpu": None}, "guarantee": {"resource": {"cpu": "1"}}, "capability": {}}

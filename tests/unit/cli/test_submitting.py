@@ -6,8 +6,9 @@ from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.kinds import by_struct
 from pumice.cli import describe, logs, submitting
+from pumice.cli import job as job_commands
 from pumice.cli.submitting import Shape
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput, NotFound, PumiceError
 from pumice.instant import parse_instant
 from pumice.kube import commands
 
@@ -164,9 +165,31 @@ def test_pods_whose_logs_are_read_come_by_task_and_number():
     assert logs.chosen_pods(pods, task="worker", index=10) == ["w-10"]
 
 
+@pytest.mark.parametrize("action", ["RestartJob", "AbortJob", "ResumeJob"])
+def test_a_job_that_nobody_has_looked_at_yet_is_not_over(action):
+    job_commands._check_effect({"metadata": {"name": "train"}}, action)
+    with pytest.raises(PumiceError, match="job train is Failed"):
+        job_commands._check_effect({"metadata": {"name": "train"}, "status": {"state": {"phase": "Failed"}}}, action)
+
+
+def test_a_file_without_a_job_is_said_to_be_empty(tmp_path):
+    (tmp_path / "empty.yaml").write_text("\n")
+    with pytest.raises(BadInput, match="there is nothing in it"):
+        submitting.read_job(str(tmp_path / "empty.yaml"))
+
+
 def test_a_job_with_a_time_limit_is_described_with_it():
     job = {"metadata": {"name": "train", "annotations": {names.TIME_LIMIT: "2h", names.TIME_LIMIT_WARNING: "5m"}}}
     assert "Time limit:       2h, told 5m before\n" in describe.job_text(job, [], NOW)
+
+
+@pytest.mark.parametrize(("status", "word"), [({}, "Starts:"), ({"version": 1}, "Starts again:")])
+def test_a_job_that_waits_is_described_with_its_start(status, word):
+    job = {"metadata": {"name": "train"}, "status": status}
+    shown = describe.job_text(job, [], NOW, starts="14:32Z (in 25m)")
+    assert [line.split(maxsplit=word.count(" ") + 1)[-1] for line in shown.splitlines() if line.startswith(word)] == [
+        "14:32Z (in 25m)"
+    ]
 
 
 def test_a_job_is_described_with_its_tasks_conditions_and_events():

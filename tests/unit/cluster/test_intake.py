@@ -582,3 +582,47 @@ def test_a_pod_and_a_group_without_uids_are_told_apart_by_name():
     assert set(world.cluster.tasks) == {"d/p", "d/q"}
     world.lose(pods[0])
     assert set(world.cluster.tasks) == {"d/q"}
+
+
+# ------------------------------------------------------------------------------------------------------ run ahead
+
+
+def got_on(pod, phase, node="n1"):
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    return msgspec.structs.replace(pod, spec=spec, status=msgspec.structs.replace(pod.status, phase=phase))
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", "Pending"])
+@pytest.mark.parametrize("before", ["nothing", "assumed", "evicting", "told to leave", "unknown"])
+def test_a_pod_that_somebody_runs_ahead_ends_up_as_its_news_would_have_it(phase, before):
+    notice = '{"since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:01:00Z", "leaves": true}'
+    pod = a_pod(
+        "p", gang="g", cpu="2", annotations={names.EVICTION_NOTICE: notice} if before == "told to leave" else None
+    )
+    found = []
+    for _ in range(2):
+        world = World(a_node("n1"), a_group("g"), *([] if before == "unknown" else [pod]))
+        if before == "assumed":
+            world.apply(Assumed(ref(pod), "n1", "a1", NOW))
+        if before == "evicting":
+            world.apply(Evicting(ref(pod), "n1", NOW, "default/g"))
+        found.append(world)
+    told, ahead = found
+    told.see(got_on(pod, phase))
+    ahead.intake.get_on([got_on(pod, phase)])
+    ahead.cluster.check()
+    assert ahead.state("p") == told.state("p")
+    assert (ahead.used("n1"), ahead.members("default/g")) == (told.used("n1"), told.members("default/g"))
+    assert (ahead.intake.held, ahead.cluster.revision) == (told.intake.held, told.cluster.revision)
+
+
+def test_a_group_that_only_got_on_says_what_it_would_say_if_it_were_read_anew():
+    group = a_group("g", 2, phase="Pending", priority_class="high", annotations={names.RUNNING_ESTIMATE: "1h"})
+    world = World(a_priority_class("high", 7), group)
+    world.cluster.snapshot()
+    running = msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase="Running"))
+    world.see(running)
+    fresh = World(a_priority_class("high", 7), running)
+    assert world.cluster.snapshot().gangs["default/g"].spec == fresh.cluster.snapshot().gangs["default/g"].spec
+    world.see(a_priority_class("high", 9))
+    assert world.cluster.snapshot().gangs["default/g"].spec.priority == 9

@@ -6,7 +6,7 @@ from tests.unit.scheduling.clusters import a_pod, when
 
 from pumice.api import names
 from pumice.api.pods import ContainerStatus, PodStatus
-from pumice.cluster.tasks import Status, go_bool, index_of, moved_on, task_of
+from pumice.cluster.tasks import Status, as_mate, go_bool, index_of, moved_on, task_of
 
 
 def task(**pod):
@@ -192,3 +192,26 @@ RESIZED = PodStatus(container_statuses=(ContainerStatus(name="main", allocated_r
 def test_a_pod_of_which_more_has_changed_is_read_anew(change):
     pod = a_pod("a-w-1", gang="a", cpu="2")
     assert moved_on(task_of(pod, gang="default/a"), msgspec.structs.replace(pod, **change(pod))) is None
+
+
+def mates(**pod):
+    """Two pods as a simulated controller makes them: all but the names is shared."""
+    first = a_pod("a-w-1", gang="a", cpu="2", **pod)
+    metadata = msgspec.structs.replace(first.metadata, name="a-w-2", uid="second")
+    return first, msgspec.structs.replace(first, metadata=metadata)
+
+
+def test_a_pod_that_was_made_as_its_mate_was_has_the_task_that_is_read_of_it():
+    first, second = mates(annotations={names.PREEMPTABLE: "false"}, priority=5)
+    assert fields(as_mate(task_of(first, gang="default/a"), second)) == fields(task_of(second, gang="default/a"))
+
+
+def test_a_pod_with_volumes_named_after_it_or_a_node_of_its_own_is_read_by_itself():
+    ephemeral = {"spec": {"volumes": [{"name": "v", "ephemeral": {}}]}}
+    for first, second in (mates(**ephemeral), mates(node="n1")):
+        assert as_mate(task_of(first, gang="default/a"), second) is None
+
+
+def test_a_pod_that_only_looks_like_its_mate_is_read_by_itself():
+    known = task_of(a_pod("a-w-1", gang="a", cpu="2"), gang="default/a")
+    assert as_mate(known, a_pod("a-w-2", gang="a", cpu="2")) is None

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from tests.unit.scheduling.clusters import NOW, a_gang, a_node, a_queue, flat
+from tests.unit.scheduling.clusters import NOW, a_gang, a_group, a_node, a_queue, flat
 
 from pumice import instant
 from pumice.api import changes
@@ -267,9 +267,23 @@ def test_one_gang_is_explained_as_it_stood_then(flight, path, capsys):
     assert "gang default/third: not in cycle 1, which knows default/first, default/second" in error
 
 
+def test_a_gang_is_called_by_its_job_and_waits_before_it_has_pods(path, capsys):
+    here = Flight(path)
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+    made = a_group(
+        "train-u", 2, phase="Pending", metadata={"ownerReferences": [owner]}, minimum={"nvidia.com/gpu": "2"}
+    )
+    here.tell(a_queue("default"), a_node("n1", gpu=4), made)
+    here.cycle()
+    here.recorder.close()
+    assert "PodGroup:   default/train-u" in replayed(capsys, path, "--cycle", "0", "--gang", "default/train")
+    (row,) = json.loads(replayed(capsys, path, "-o", "json"))["cycles"]
+    assert (row["gangs"], row["waiting"]) == (1, 1)
+
+
 def test_a_cycle_that_is_not_there_is_told_with_those_that_are(flight, path, capsys):
     error = replayed(capsys, path, "--cycle", "7", code=ExitCode.NOT_FOUND)
-    assert "cycle 7: not in this recording: it has 0 to 1" in error
+    assert f"cycle 7: not in this recording: it has 0 to 1; older ones may be in {path}.1" in error
 
 
 def test_other_decisions_than_were_recorded_fail_loudly_and_say_in_what(flight, path, capsys, monkeypatch):
@@ -346,4 +360,4 @@ def test_a_plugin_that_is_not_installed_is_named(path, capsys):
 
 def test_every_part_of_the_decisions_has_a_digest():
     decisions = cycle.plan(Cluster().snapshot(), POLICY, now=NOW)
-    assert digests.parts(decisions, slots_of({})).keys() == {field.name for field in dataclasses.fields(decisions)}
+    assert digests.parts(decisions, slots_of({})).keys() == set(decisions.__struct_fields__)

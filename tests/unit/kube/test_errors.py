@@ -72,6 +72,18 @@ def test_only_a_want_of_rights_is_advised_to_look_at_rights(code, message, advic
     assert str(answered(code, "Forbidden", message)).endswith(f"; {advice}")
 
 
+@pytest.mark.parametrize("webhook", ["jobs.pumice.dev", "/jobs/validate"])
+def test_a_denial_of_ours_has_its_own_next_step(webhook):
+    error = answered(403, "Forbidden", f'admission webhook "{webhook}" denied the request: spec.x: 5: no; lower it')
+    assert error.plain == "spec.x: 5: no; lower it"
+
+
+def test_of_an_object_that_is_not_there_nobody_is_sent_to_look_for_its_kind():
+    missing = answered(404, "NotFound", 'queues "a" not found', details={"name": "a", "kind": "queues"})
+    assert missing.plain == 'queues "a" not found; check the name and the namespace'
+    assert answered(404, "NotFound", "no such resource").plain.endswith("that its CRD is installed")
+
+
 def test_details_name_the_fields_at_fault():
     error = answered(
         422,

@@ -1,6 +1,7 @@
 """How often is planned while news comes one by one: as a scheduler would, without its threads and its server."""
 
 import asyncio
+import itertools
 
 import pytest
 from tests.unit.scheduling.clusters import a_group, a_node, a_pod, a_queue, policy
@@ -10,7 +11,16 @@ from pumice.api import changes
 from pumice.clock import VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
-from pumice.processes.wakeups import ARRIVAL_S, PROGRESS_S, PROGRESS_S_MAX, Wakeups
+from pumice.processes.wakeups import (
+    ARRIVAL_S,
+    PLAN_S_AT_ONCE,
+    PLAN_SHARE,
+    PROGRESS_S,
+    PROGRESS_S_MAX,
+    REST_S_MAX,
+    Pace,
+    Wakeups,
+)
 from pumice.scheduling.core import cycle
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
@@ -175,3 +185,42 @@ def test_waiting_ends_when_what_can_wait_is_due():
         assert not await scheduler.wakeups.wait(1e3)
 
     play(story)
+
+
+def starts_of_cycles(took_s, *, until):
+    """When cycles begin that each take so long while there is news without end."""
+    pace, now, starts = Pace(), 1000.0, []
+    while now < 1000.0 + until:
+        starts.append(now)
+        pace.planned(now, now + took_s)
+        now += took_s
+        now += pace.rest_s(now)
+    return starts
+
+
+def test_where_little_happens_nobody_waits_for_a_cycle():
+    pace = Pace()
+    for second in range(10):
+        pace.planned(float(second), second + PLAN_SHARE)
+        assert pace.rest_s(second + PLAN_SHARE) == 0.0
+
+
+def test_while_news_never_ends_planning_uses_its_share_of_the_time():
+    took_s, until = 0.04, 60.0
+    starts = starts_of_cycles(took_s, until=until)
+    assert len(starts) * took_s == pytest.approx(until * PLAN_SHARE + PLAN_S_AT_ONCE, abs=2 * took_s)
+
+
+def test_no_cycle_is_awaited_for_longer_than_the_limit_however_long_they_take():
+    starts = starts_of_cycles(5.0, until=60.0)
+    waits = [after - before - 5.0 for before, after in itertools.pairwise(starts)]
+    assert waits == pytest.approx([REST_S_MAX] * len(waits))
+
+
+def test_a_pace_whose_time_was_used_up_recovers():
+    pace = Pace()
+    pace.planned(1000.0, 1005.0)
+    assert pace.rest_s(1005.0) == REST_S_MAX
+    assert pace.rest_s(1005.0 + REST_S_MAX) == 0.0
+    pace.planned(1100.0, 1100.0 + PLAN_S_AT_ONCE)
+    assert pace.rest_s(1100.0 + PLAN_S_AT_ONCE) == 0.0

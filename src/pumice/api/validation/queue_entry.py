@@ -44,6 +44,9 @@ def ancestors(queue: Queue, lookup: Lookup) -> Iterator[Queue]:
             yield current
 
 
+IN_TREES = ", where the policy's plugin capacity has enableHierarchy"  # no other plugin knows limits of queues above
+
+
 def warn_if_too_large(findings: Findings, path: str, minimum: Mapping[str, int], queue: str, lookup: Lookup) -> None:
     """The minimum, in units, that must be placed at once is more than the queue or the cluster holds even when empty."""
     size = lookup.cluster_size()
@@ -52,13 +55,16 @@ def warn_if_too_large(findings: Findings, path: str, minimum: Mapping[str, int],
         _warn(findings, path, minimum, total, "all nodes together have")
     start = lookup.queue(queue)
     for owner in [start, *ancestors(start, lookup)] if start else []:
-        _warn(findings, path, minimum, owner.spec.capability, f"the capability of queue {owner.metadata.name!r} is")
+        whose = f"the capability of queue {owner.metadata.name!r} is"
+        _warn(findings, path, minimum, owner.spec.capability, whose, "" if owner is start else IN_TREES)
 
 
-def _warn(findings: Findings, path: str, minimum: Mapping[str, int], limits: ResourceList, whose: str) -> None:
+def _warn(
+    findings: Findings, path: str, minimum: Mapping[str, int], limits: ResourceList, whose: str, where: str = ""
+) -> None:
     for name, amount in minimum.items():
         if name in limits and amount > units(name, limits[name]):
             findings.warn(
                 path,
-                f"at least {quantity_text(name, amount)} {name} must start at once, but {whose} {limits[name]}: it will wait",
+                f"at least {quantity_text(name, amount)} {name} must start at once, but {whose} {limits[name]}: it will wait{where}",
             )

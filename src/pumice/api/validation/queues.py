@@ -13,7 +13,7 @@ from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.queue_entry import warn_if_too_large
 from pumice.api.validation.queue_tree import CAPABILITY, SHARES, check_amounts_in_tree, check_parent
 from pumice.api.validation.request import Lookup, Operation, Request
-from pumice.digits import is_number
+from pumice.digits import counted, is_number
 from pumice.instant import DurationError, parse_duration
 
 PROTECTED: Final = (DEFAULT_QUEUE, ROOT_QUEUE)
@@ -176,7 +176,5 @@ def _check_deletion(findings: Findings, queue: Queue, request: Request) -> None:
         findings.refuse("status.allocated[pods]", cause, "close it and wait until they are done", pods)
     children = sorted(child.metadata.name for child in request.lookup.children(name)) if request.lookup else []
     if children:
-        cause = (
-            f"queue {name} can not be deleted because it has {len(children)} child queues: {', '.join(children[:10])}"
-        )
+        cause = f"queue {name} can not be deleted because it has {counted(len(children), 'child queue')}: {', '.join(children[:10])}"
         findings.refuse("metadata.name", cause, "delete them first, or give them another parent", name)

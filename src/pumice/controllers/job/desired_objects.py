@@ -14,14 +14,14 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroupConditionType, PodGroupPhase
+from pumice.api.scheduling import PodGroupPhase
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.controllers.job import volumes
 from pumice.controllers.job.defaulting import excess, pod_name
 from pumice.controllers.job.dependencies import may_start
 from pumice.controllers.job.plugins import plugins_of
 from pumice.controllers.job.plugins.plugin import PluginFault
-from pumice.controllers.job.podgroup import group_operation
+from pumice.controllers.job.podgroup import group_operation, unmet_condition
 from pumice.controllers.job.pods import PodMaker
 from pumice.controllers.job.status import with_progress
 from pumice.controllers.operations import Blame, Create, Emit, Patch
@@ -45,7 +45,6 @@ PODS_OF_ONE_PLAN = 128
 PODS_OF_ONE_PLAN_MAX = 2_000
 GROWTH_SHARE = 8  # one pod more for each eight that exist
 _PLUGIN = "plugin-"
-_OF_TIME = frozenset({PodGroupConditionType.TIME_LIMIT_WARNING, PodGroupConditionType.TIME_LIMIT_EXCEEDED})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,14 +107,10 @@ def _complaints(view: JobView, job: Job) -> tuple[tuple[Operation, ...], Instant
         text = f"queue {job.spec.queue!r} does not exist: the job waits for it; create it, or delete the job"
         said.append(Emit(job, "Warning", "QueueMissing", text))
     if view.group is not None:
-        latest = max(
-            (each for each in view.group.status.conditions if each.status == "True" and each.type not in _OF_TIME),
-            key=lambda each: each.last_transition_time or "",
-            default=None,
-        )
-        if latest is not None and latest.type != PodGroupConditionType.SCHEDULED:
+        unmet = unmet_condition(view.group)
+        if unmet is not None:
             where = f"{job.metadata.namespace}:{job.metadata.name}"
-            text = f"PodGroup {where} {latest.type.lower()}, reason: {latest.message}"
+            text = f"PodGroup {where} {unmet.type.lower()}, reason: {unmet.message}"
             said.append(Emit(job, "Warning", "PodGroupPending", text))
     return tuple(said), grace if view.queue is None and view.now < grace else None
 

@@ -57,6 +57,12 @@ class Member:
         return ended.exit_code if ended is not None else None
 
     @property
+    def failure(self) -> str:
+        """Why it failed, in a few words."""
+        code = self.exit_code
+        return self.pod.status.reason or (f"exit code {code}" if code is not None else "no reason given")
+
+    @property
     def restarts(self) -> int:
         """How often its containers have been restarted in place."""
         status = self.pod.status

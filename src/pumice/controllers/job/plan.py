@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pumice import instant
-from pumice.api.batch import JobPhase
+from pumice.api.batch import JobEvent, JobPhase
 from pumice.api.bus import Command
 from pumice.api.meta import NOTHING
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
 from pumice.controllers.job import decisions, desired_objects
 from pumice.controllers.job.dead_nodes import plan_removals
-from pumice.controllers.job.defaulting import with_defaults
+from pumice.controllers.job.defaulting import total_replicas, with_defaults
 from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import ENDING, FINAL, next_phase, phase_of
 from pumice.controllers.job.policies import Scene
@@ -33,6 +33,7 @@ from pumice.controllers.job.status import (
     with_progress,
 )
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
+from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,7 +182,7 @@ def _plan_phase(view: JobView, scene: Scene, roster: Roster, weighed: Weighed, h
             patch = status_patch(view.job, with_progress(wanted, progress))
             return _plan_of(view.now, [patch] if patch else [])
     made = desired_objects.plan_objects(view, job, roster, wanted, progress)
-    patch = status_patch(view.job, made.status) if made.status is not None else None
+    patch = status_patch(view.job, made.status, view.group) if made.status is not None else None
     again_at = _earliest(weighed.again_at, made.again_at)
     return _plan_of(again_at, [*first, *made.first], [*made.second, *([patch] if patch else [])], made.pods)
 
@@ -236,6 +237,8 @@ def _plan_transition(
     reason, message = (state.reason, state.message) if upcoming is not JobPhase.RUNNING else ("", "")
     if upcoming is JobPhase.FAILED and phase_of(scene.status) is JobPhase.RESTARTING:
         message = f"no retry is left of {job.spec.max_retry}; {message}"
+    elif upcoming is JobPhase.FAILED:
+        reason, message = _failure(scene)
     status = enter_phase(wanted, job, upcoming, scene.now, reason=reason, message=message)
     first: list[Operation] = list(heard)
     if upcoming in FINAL:
@@ -245,6 +248,16 @@ def _plan_transition(
         progress = replace(progress, members=NOTHING, timers=(), targets=(), hosts="")
     patch = status_patch(job, with_progress(status, progress))
     return _plan_of(None, first, [patch] if patch else [])
+
+
+def _failure(scene: Scene) -> tuple[str, str]:
+    """Reason and message of a Job that no policy has ended: who failed, and the first of them."""
+    failed = [member for member in scene.members if member.phase == "Failed"]
+    if not failed:
+        return "", "not as many pods have succeeded as must"
+    first = min(failed, key=lambda member: (member.finished_at(), member.name))
+    count = f"{len(failed)} of {counted(total_replicas(scene.job), 'pod')} failed"
+    return JobEvent.POD_FAILED.value, f"{count}, pod {first.name} first: {first.failure}"
 
 
 def _plan_end(scene: Scene, wanted: JobStatus, first: list[Operation]) -> Plan:

@@ -11,7 +11,7 @@ from pumice.api import decoding, names
 from pumice.api.kinds import type_meta
 from pumice.api.pods import PodTemplate
 from pumice.api.run_time import TIMES
-from pumice.api.scheduling import PodGroup, SubGroupPolicy
+from pumice.api.scheduling import PodGroup, PodGroupConditionType, SubGroupPolicy
 from pumice.controllers import minimums
 from pumice.controllers.operations import Blame, Create, Patch
 from pumice.controllers.ownership import owned_metadata
@@ -21,13 +21,25 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import Job, NetworkTopology, Task
     from pumice.api.meta import Json
+    from pumice.api.scheduling import PodGroupCondition
     from pumice.controllers.operations import Operation
 
 TEMPLATES_CACHED_MAX = 4_096
+_OF_TIME = frozenset({PodGroupConditionType.TIME_LIMIT_WARNING, PodGroupConditionType.TIME_LIMIT_EXCEEDED})
 
 
 def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
+
+
+def unmet_condition(group: PodGroup) -> PodGroupCondition | None:
+    """Why the gang waits, as the scheduler has told it; None where it has not, or has let it start."""
+    latest = max(
+        (each for each in group.status.conditions if each.status == "True" and each.type not in _OF_TIME),
+        key=lambda each: each.last_transition_time or "",
+        default=None,
+    )
+    return None if latest is None or latest.type == PodGroupConditionType.SCHEDULED else latest
 
 
 def group_operation(

@@ -169,10 +169,9 @@ def _has_started(group: PodGroup | None) -> bool:
 def _failures(fresh: Sequence[Member]) -> Iterator[Occurrence]:
     for member in fresh:
         if member.phase == "Failed" and not member.is_leaving:
-            code = member.exit_code
-            reason = member.pod.status.reason or (f"exit code {code}" if code is not None else "no reason given")
-            occurrence = _of(member, JobEvent.POD_FAILED, member.finished_at(), f"pod {member.name} failed ({reason})")
-            yield dataclasses.replace(occurrence, exit_code=code, lasting=True)
+            why = f"pod {member.name} failed ({member.failure})"
+            occurrence = _of(member, JobEvent.POD_FAILED, member.finished_at(), why)
+            yield dataclasses.replace(occurrence, exit_code=member.exit_code, lasting=True)
 
 
 def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:

@@ -16,6 +16,7 @@ from pumice import instant
 from pumice.api.batch import Job, JobCondition, JobPhase, JobState, TaskState
 from pumice.api.meta import NOTHING
 from pumice.controllers.job.phases import FINAL
+from pumice.controllers.job.podgroup import unmet_condition
 from pumice.controllers.job.progress import in_ranges, progress_of, record_progress
 from pumice.controllers.operations import Patch
 from pumice.digits import ranges
@@ -24,14 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pumice.api.batch import JobStatus
+    from pumice.api.scheduling import PodGroup
     from pumice.controllers.job.members import Member
     from pumice.controllers.job.progress import Progress
     from pumice.instant import Instant
 
 _PHASES = frozenset({"Pending", "Running", "Succeeded", "Failed"})
 COUNTS_S = 1.0
-# A Job that starts says Running and how many run in one write; one that waits says how many after so long.
-STARTING_S = 5.0
+WAITING_S = 5.0  # of a Job whose gang is told to wait
+STARTING_S = 30.0  # one that starts says Running and how many run in one write, unless that takes longer
 # What may wait: it changes with each pod, and no transition hangs on it.
 _UNHURRIED = frozenset(
     {"pending", "running", "succeeded", "failed", "terminating", "unknown", "task_status_count", "controlled_resources"}
@@ -128,7 +130,7 @@ def with_progress(status: JobStatus, progress: Progress) -> JobStatus:
 # ------------------------------------------------------------------------------------------------------------ writing
 
 
-def status_patch(job: Job, wanted: JobStatus) -> Patch | None:
+def status_patch(job: Job, wanted: JobStatus, group: PodGroup | None = None) -> Patch | None:
     """What it takes for the Job to have this status; None if it has. Whatever is not counters is in a hurry."""
     body = _difference(_builtins(job.status), _builtins(wanted))
     if not body:
@@ -141,8 +143,14 @@ def status_patch(job: Job, wanted: JobStatus) -> Patch | None:
         version=job.metadata.resource_version,
         subresource="status",
         hurry=not _only_counts(job.status, wanted),
-        patience_s=STARTING_S if wanted.state.phase == JobPhase.PENDING.value else COUNTS_S,
+        patience_s=_patience_s(wanted, group),
     )
+
+
+def _patience_s(wanted: JobStatus, group: PodGroup | None) -> float:
+    if wanted.state.phase != JobPhase.PENDING.value:
+        return COUNTS_S
+    return WAITING_S if group is None or unmet_condition(group) is not None else STARTING_S
 
 
 def _only_counts(old: JobStatus, new: JobStatus) -> bool:

@@ -147,14 +147,18 @@ def _walk_structure(type_name: str, value: Any, path: str, findings: Findings) -
 
 
 def without_empties(type_name: str, obj: dict[str, Any]) -> dict[str, Any]:
-    """The object without empty maps and lists, which a real server does not write out either; empty structures stay."""
-    fields, kept = structures()[type_name].fields, {}
+    """The object without empty maps and lists, which a real server does not write out either; empty structures stay, and what is required:
+    without it the object could not be written back.
+    """
+    structure, kept = structures()[type_name], {}
+    fields = structure.fields
     for key, value in obj.items():
         field = fields.get(key)
         if (
             field is not None
             and not value
             and isinstance(value, dict | list)
+            and key not in structure.required
             and not field.notation.startswith(("@", "any"))
         ):
             continue

@@ -171,7 +171,7 @@ def _validate_version(version: dict[str, Any], path: str) -> list[Cause]:
     _validate_schema(schema, path, causes)
     if not causes:
         try:
-            StructuralSchema(schema)
+            _ = _compiled(encode(schema)).validator
         except ValueError as error:
             causes.append((path, "FieldValueInvalid", f"Invalid value: the schema cannot be compiled: {error}"))
     return causes

@@ -32,7 +32,7 @@ class KubeletLogs:
     def __init__(self, backend: Backend, certificate: Path, key: Path) -> None:
         self._backend = backend
         # Like a real server without --kubelet-certificate-authority: the agent must know us, we need not know it.
-        self._context = ssl.create_default_context()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname = False
         self._context.verify_mode = ssl.CERT_NONE
         self._context.load_cert_chain(certificate, key)

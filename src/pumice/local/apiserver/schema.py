@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import itertools
 from typing import Any
 
@@ -28,9 +29,13 @@ class StructuralSchema:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._validator = jsonschema_rs.Draft202012Validator(translate(schema, root=True), validate_formats=True)
         self._ruled = _contains(schema, "x-kubernetes-validations")
         self._listed = _contains(schema, "x-kubernetes-list-type")
+
+    @functools.cached_property
+    def validator(self) -> jsonschema_rs.Draft202012Validator:
+        """Compiled when it is first needed: most kinds of a cluster have no object. ValueError where the schema is wrong."""
+        return jsonschema_rs.Draft202012Validator(translate(self.schema, root=True), validate_formats=True)
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
         """Removes the fields that the schema does not name, and returns their paths."""
@@ -44,8 +49,8 @@ class StructuralSchema:
     def validate(self, obj: dict[str, Any], old: dict[str, Any] | None) -> list[Cause]:
         """Everything that is wrong with the object, in the words of a real server."""
         causes: list[Cause] = []
-        if not self._validator.is_valid(obj):
-            causes = causes_of(itertools.islice(self._validator.iter_errors(obj), ERRORS_MAX), obj)
+        if not self.validator.is_valid(obj):
+            causes = causes_of(itertools.islice(self.validator.iter_errors(obj), ERRORS_MAX), obj)
         if self._listed:
             _unique(self.schema, obj, [], causes)
         if self._ruled and any(reason in BLOCKING for _, reason, _ in causes):

@@ -9,6 +9,8 @@ import random
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+import msgspec
+
 from pumice.kube.transport import Request, Response
 from pumice.local.apiserver import bootstrap, crds, failures, patching, scaling
 from pumice.local.apiserver.access import AccessReviews
@@ -242,4 +244,4 @@ def _with_warnings(response: Response, warnings: list[str]) -> Response:
     for warning in dict.fromkeys(warnings[:WARNINGS_MAX]):
         flat = " ".join(warning.split())[:WARNING_CHARS_MAX].replace("\\", "\\\\").replace('"', '\\"')
         texts.append(f'299 - "{flat}"')
-    return dataclasses.replace(response, headers={**response.headers, "warning": ", ".join(texts)})
+    return msgspec.structs.replace(response, headers={**response.headers, "warning": ", ".join(texts)})

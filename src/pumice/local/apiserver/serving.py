@@ -9,7 +9,9 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Self
 
-from pumice import certificates, yamltext
+import msgspec
+
+from pumice import certificates
 from pumice.errors import Conflict
 from pumice.local.apiserver.http import Address, Listener, WebhookClient
 from pumice.local.apiserver.journal import SqliteJournal
@@ -73,7 +75,7 @@ class EmbeddedServer:
             await listener.start()
         except OSError as error:
             await listener.stop()
-            why = error.strerror or str(error)
+            why = os.strerror(error.errno) if error.errno else str(error)  # asyncio writes a sentence around it
             raise Conflict(
                 f"port {place.port} of {place.host}: nothing can listen there ({why}); end what does, or choose another port"
             ) from error
@@ -151,9 +153,9 @@ class EmbeddedServer:
             "users": [{"name": name, "user": files}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         }
-        # Paths in a kubeconfig are relative to it. The name appears only when the content is complete.
+        # JSON is YAML, too, and read faster. Paths in a kubeconfig are relative to it. The name appears only when the content is complete.
         fresh = self._file("kubeconfig.new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(yamltext.dump(document))
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(document)))
         fresh.replace(self.kubeconfig)

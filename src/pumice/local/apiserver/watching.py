@@ -53,6 +53,7 @@ async def stream(
         yield chunk
     loop = asyncio.get_running_loop()
     end, next_bookmark = loop.time() + watch.seconds, loop.time() + BOOKMARK_INTERVAL_S
+    bell = _Bell()
     while True:
         news = history.news()
         changes = history.read(position, up_to=store.settled)
@@ -72,7 +73,25 @@ async def stream(
             next_bookmark = now + BOOKMARK_INTERVAL_S
             yield line("BOOKMARK", watch.bookmark(max(version, store.settled), False))
             continue
-        await asyncio.wait([news], timeout=min(end, next_bookmark if watch.bookmarks else end) - now)
+        await bell.wait(news, min(end, next_bookmark if watch.bookmarks else end))
+
+
+class _Bell:
+    """Lets a watch wait for news, or until a time: one timer serves for all the news that come before it."""
+
+    def __init__(self) -> None:
+        self._news: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def wait(self, news: asyncio.Future[None], until: float) -> None:
+        if self._timer is None or self._timer.when() != until:
+            self._timer = asyncio.get_running_loop().call_at(until, self._ring)
+        self._news = news
+        await news
+
+    def _ring(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
 
 def chunks(lines: list[bytes]) -> list[bytes]:

@@ -68,10 +68,15 @@ def _pending(session: Session) -> dict[str, PendingMembers]:
 
 
 def _hold_up(session: Session, others: Line[GangState], *, behind: GangState) -> None:
-    """In a queue of strict order nobody passes a gang that does not fit."""
-    facts = Facts(queue=behind.queue, gang=behind.key)
-    while others and not session.is_ready(behind):
-        members.refuse(others.pop(), Reason(Code.BEHIND, "queue", facts, cure=Cure.WAITING))
+    """In a queue of strict order nobody passes a gang that does not fit; thousands may stand behind it."""
+    if not others or session.is_ready(behind):
+        return
+    if not session.explain:
+        others.clear()
+        return
+    reason = Reason(Code.BEHIND, "queue", Facts(queue=behind.queue, gang=behind.key), cure=Cure.WAITING)
+    while others:
+        members.refuse(others.pop(), reason)
 
 
 def _admit_all(session: Session) -> None:

@@ -32,6 +32,7 @@ class Args(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 A = TypeVar("A", bound=Args)
+DURATIONS_KEPT_MAX = 256
 
 
 @functools.cache
@@ -82,6 +83,7 @@ def _convert(value: Any, kind: type[T], where: str) -> T:
         raise PolicyError(f"{where}: {error}; correct that argument") from error
 
 
+@functools.lru_cache(DURATIONS_KEPT_MAX)  # plugins are made anew in every cycle
 def duration(name: str, text: str) -> Duration:
     """A duration longer than zero among the arguments; call it from `__post_init__`, where `read` names plugin and file."""
     try:

@@ -323,7 +323,20 @@ def _report_aside(gang: GangState, why: verdict.Reason) -> GangReport:
 
 
 def _report_phase(session: Session, gang: GangState) -> GangReport:
-    """As far as the next cycle depends on it, for a gang that does not run, or is ready: whether it waits for admission or for room."""
+    """As far as the next cycle depends on it, for a gang that does not run, or is ready: whether it waits for admission or for room.
+
+    Of a gang that holds nothing and that nothing has moved it is the same in every cycle; thousands may wait.
+    """
+    if gang.version or gang.tally.occupying:
+        return _phase_told(session, gang)
+    known, key = gang.gang.known, (_report_phase, gang.key in session.made_room_for)
+    if key not in known:
+        known[key] = _phase_told(session, gang)
+    report: GangReport = known[key]
+    return report
+
+
+def _phase_told(session: Session, gang: GangState) -> GangReport:
     phase = _phase(gang, unschedulable=False, promised=gang.key in session.made_room_for, now=session.now)
     tally = gang.tally
     return GangReport(

@@ -11,6 +11,7 @@ replayed from its encoded inputs gives the same bytes. Slots that are `persisten
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -81,6 +82,11 @@ class Slot(Generic[S]):
             raise UnreadableSlot(f"not what this slot holds: {error}") from error
 
 
+@functools.cache
+def _default(kind: type[S]) -> S:
+    return kind()
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Memory:
     """Values by the name of their slot; a slot without one has its type's default."""
@@ -89,7 +95,7 @@ class Memory:
 
     def of(self, slot: Slot[S]) -> S:
         value = self.values.get(slot.name)
-        return value if isinstance(value, slot.type) else slot.type()
+        return value if isinstance(value, slot.type) else _default(slot.type)
 
     def after(self, learned: Iterable[tuple[Slot[Any], msgspec.Struct]]) -> tuple[Memory, dict[str, str]]:
         """The memory with new values, and, by slot, why a value was refused: one that cannot be kept leaves the last one standing."""

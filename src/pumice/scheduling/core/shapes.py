@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import operator
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -54,6 +55,12 @@ class Reads(enum.Flag):
     CONTAINERS = enum.auto()  # each container's own requests and limits
     REVOCABLE_ZONE = enum.auto()
     EVERYTHING = enum.auto()
+
+
+@functools.cache  # adding up flags takes microseconds, and there are few policies
+def together(parts: tuple[Reads, ...]) -> Reads:
+    """All of them."""
+    return functools.reduce(operator.or_, parts)
 
 
 def _ports(task: Task) -> bytes:

@@ -34,13 +34,15 @@ P = ParamSpec("P")
 class AmountSum:
     """Amounts of many; a name that nobody has any more is absent again."""
 
-    __slots__ = ("_amounts", "_holders")
+    __slots__ = ("_amounts", "_holders", "_total")
 
     def __init__(self) -> None:
         self._amounts: MutableAmounts = {}
         self._holders: Counter[str] = Counter()
+        self._total: MutableAmounts | None = None
 
     def add(self, more: Amounts, sign: int) -> None:
+        self._total = None
         for name, value in more.items():
             holders = self._holders[name] = self._holders[name] + sign
             if holders:
@@ -50,7 +52,9 @@ class AmountSum:
 
     def total(self) -> MutableAmounts:
         """In the order of names, whoever came first."""
-        return dict(sorted(self._amounts.items()))
+        if self._total is None:
+            self._total = dict(sorted(self._amounts.items()))
+        return self._total.copy()
 
     def __bool__(self) -> bool:
         return bool(self._holders)

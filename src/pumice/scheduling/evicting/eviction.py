@@ -47,8 +47,8 @@ def victim_order(session: Session, claimant: GangState | None, victims: Iterable
         if own is None or other is None:
             return -1 if own is None else 1
         if claimant is None or own.queue == other.queue:
-            between = _compare_standings(standing(own), standing(other))
-            return between or -task_order.compare(session.points, left, right)
+            by_standing = _compare_standings(standing(own), standing(other))
+            return by_standing or -task_order.compare(session.points, left, right)
         order = queue_compare(session, session.queue_of(own), session.queue_of(other), session.queue_of(claimant))
         return -1 if order < 0 else 1
 

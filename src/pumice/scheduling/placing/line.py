@@ -29,6 +29,7 @@ class Line(Generic[T]):
         groups: Callable[[T], Sequence[Hashable]],
         items: Iterable[T] = (),
     ) -> None:
+        self._before = before
         self._groups = groups
         self._root: _Group[T] = _Group(before)
         for item in items:
@@ -39,6 +40,10 @@ class Line(Generic[T]):
 
     def push(self, item: T) -> None:
         self._root.push(item, self._groups(item))
+
+    def clear(self) -> None:
+        """Send everybody away."""
+        self._root = _Group(self._before)
 
     def pop(self) -> T:
         return self._root.pop()

@@ -71,6 +71,8 @@ class PendingMembers:
                     yield task
 
     def __bool__(self) -> bool:
+        if self._waiting is None and not self._held and not self._gang.places:
+            return self._gang.gang.has_placeable
         if self._waiting is None:
             return any(next(self._placeable(sub), None) is not None for sub in self._gang.subs)
         return any(self._waiting.values())

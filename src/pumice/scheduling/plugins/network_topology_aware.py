@@ -22,6 +22,7 @@ from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.values import once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -257,10 +258,19 @@ class _Rooms:
     """What the hyper nodes had at the start of the cycle, in columns."""
 
     def __init__(self, session: Session) -> None:
-        tree, room = session.snapshot.tree, session.room
-        self.allocatable = tree.sums(room.table.allocatable)
-        self.idle = tree.sums(room.idle)
-        self.future = tree.sums(room.future)
+        self._tree, self._table = session.snapshot.tree, session.room.table
+
+    @once
+    def allocatable(self) -> Column:
+        return self._tree.sums(self._table.allocatable)
+
+    @once
+    def idle(self) -> Column:
+        return self.allocatable - self._tree.sums(self._table.used)
+
+    @once
+    def future(self) -> Column:
+        return self.idle + self._tree.sums(self._table.releasing)
 
 
 class _Load:

@@ -41,7 +41,8 @@ class Overcommit(Plugin):
 
     def open(self, session: Session) -> None:
         nodes = session.snapshot.nodes
-        used = {name: sum(nodes.used[row].tolist()) for row, name in enumerate(nodes.axis.names)}
+        rows = nodes.axis.rows
+        used = {name: sum(nodes.used[rows[name]].tolist()) for name in session.total if name in rows}
         self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
         self.admitted = amounts.sum_of(held.admitted.total() for held in holdings.by_queue(session).values())
         for gang in session.restless:

@@ -12,7 +12,7 @@ from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.plugin import Plugin, Watch
-from pumice.scheduling.core.shapes import Reads
+from pumice.scheduling.core.shapes import Reads, together
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.affinity import PodAffinity
 from pumice.scheduling.placing.constraints.attachments import Attachments
@@ -102,22 +102,22 @@ class Predicates(Plugin):
         self.labels = session.shared(NodeLabels)
         self.taints = session.shared(NodeTaints)
         on, args = session.on, self.args
-        reads = Reads.TOLERATIONS
+        reads = [Reads.TOLERATIONS]
         on.limit(self.slots, code=Code.POD_SLOTS, cure=Cure.EVICTION)
         on.filter(self.cordoned)
         if args.node_affinity:
-            reads |= Reads.NODE_AFFINITY
+            reads.append(Reads.NODE_AFFINITY)
             on.filter(self.unselected)
         if args.taints:
             on.filter(self.tainted)
         if args.ports:
-            reads |= Reads.PORTS
+            reads.append(Reads.PORTS)
             ports = session.shared(HostPorts)
             on.limit(ports.free, code=Code.HOST_PORTS, cure=Cure.EVICTION)
         if args.pod_affinity and session.snapshot.with_terms:
             self._open_pod_affinity(session)
         if args.spread and session.snapshot.with_terms:
-            reads |= Reads.NODE_AFFINITY
+            reads.append(Reads.NODE_AFFINITY)
             spread = session.shared(PodSpread)
             on.live_filter(
                 lambda shape: spread.denials(NAME, shape), concerns=spread.concerns, restless=spread.restless
@@ -126,7 +126,7 @@ class Predicates(Plugin):
             self._open_volumes(session)
         if args.claims:
             self._open_claims(session)
-        on.declare(reads)
+        on.declare(together(tuple(reads)))
 
     def _open_pod_affinity(self, session: Session) -> None:
         affinity = session.shared(PodAffinity)

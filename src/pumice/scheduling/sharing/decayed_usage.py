@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
     from pumice.instant import Duration
 
+ROUNDED = instant.SECOND // 2
 CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since; so late may a start or an end be seen
 FORGOTTEN = 1e-6  # share-seconds that no ranking can see
 ENTRY_BYTES = 56  # of two numbers and their punctuation, as they are encoded
@@ -142,11 +143,15 @@ def _held_around(held: Sequence[Held], at: Instant) -> Amounts:
 def _over_time(
     held: Sequence[Held], at: Instant | None, now: Instant, decay: Decay, share_of: Callable[[Amounts], float]
 ) -> float:
-    """The usage of things that are or were held, of each from its start, or from `at` where it began before that, to its end."""
+    """The usage of things that are or were held, of each from its start, or from `at` where it began before that, to its end.
+
+    Starts and ends are told in whole seconds, rounded down. Of what began before `at` only the end is: on average half a second too early.
+    """
     steps: list[tuple[Instant, int, Amounts]] = []
     for each in held:
-        since = each.since if at is None else max(each.since, at)
-        until = now if each.until is None else min(each.until, now)
+        is_cut = at is not None and each.since < at
+        since = at if is_cut and at is not None else each.since
+        until = now if each.until is None else min(each.until + (ROUNDED if is_cut else 0), now)
         if since < until:
             steps += [(since, 1, each.amounts), (until, -1, each.amounts)]
     steps.sort(key=operator.itemgetter(0))

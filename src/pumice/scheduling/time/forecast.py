@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import math
 import zlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,13 +86,16 @@ def forecast(
     effort: Effort | None = None,
     go_on: Callable[[], bool] = lambda: True,
 ) -> dict[str, Forecast]:
-    """When the gangs of these keys will start. `go_on` is asked before each cycle: a budget of time, for those that have a clock."""
+    """When the gangs of these keys will start, or start again where they are evicted at once; nothing of those that run on. `go_on` is asked before each cycle: a budget of time, for those that have a clock."""
     effort = effort or Effort()
     known = _Known(world)
     present, left = _present(world, known, effort), effort.cycles - 1
-    at_once = _Run(known, wanted, luck=None)
+    at_once, lost = _Run(known, wanted, luck=None), Counter[str]()
     for step in present.run(world.now):
         at_once.note(step)
+        lost.update(eviction.task.gang for eviction in step.decisions.evictions)
+    at_once.waited_for.difference_update(gang for gang, spare in known.spare.items() if lost[gang] <= spare)
+    told = at_once.waited_for.union(at_once.starts)
     runs: list[_Run] = []
     luck = _Luck(chance, max(effort.runs - 1, 1))
     for number in range(effort.runs):
@@ -103,7 +107,7 @@ def forecast(
         if run.cut_short:
             break
     stretch = world.memory.of(accuracy.SCORE).stretch
-    return {key: _told(key, known, runs, stretch) for key in wanted if key in known.uids}
+    return {key: _told(key, known, runs, stretch) for key in wanted if key in told}
 
 
 def _present(world: World, known: _Known, effort: Effort) -> Forward:
@@ -171,10 +175,12 @@ class _Known:
         self.uids = {key: gang.uid for key, gang in session.gangs.items()}
         self.estimates: dict[str, Estimate] = {key: found.of(gang) for key, gang in session.gangs.items()}
         self.ends: dict[str, Instant] = {}  # of gangs that run, as expected
+        self.spare: dict[str, int] = {}  # pods of those that may leave before the gang has to begin again
         self.ages: dict[str, Duration] = {}
         for key, gang in session.gangs.items():
             if any(gang.tally[status] for status in OCCUPYING):
                 self.ends[key] = found.end(gang)
+                self.spare[key] = sum(gang.tally[status] for status in OCCUPYING) - gang.minimum
                 self.ages[key] = self.now - min(gang.gang.started or self.now, self.now)
 
 

@@ -19,9 +19,9 @@ class When(Struct, frozen=True, rename="camel"):
 
 
 class Expected(Struct, frozen=True):
-    """A gang that would wait, or that starts now: when it starts as things are, and there."""
+    """A gang that would wait, that starts now, or that would be evicted: when it starts as things are, and there."""
 
-    before: When | None = None  # null: it does not wait as things are
+    before: When | None = None  # null: it does not wait as things are: it runs, or would be evicted
     after: When | None = None
 
 

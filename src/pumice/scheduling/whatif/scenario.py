@@ -178,9 +178,8 @@ def _changed(queue: Queue, field: str, value: str) -> Queue:
 
 def _known(name: str, table: Mapping[str, object], kind: str) -> str:
     if name not in table:
-        raise NotFound(
-            f"{kind} {name!r} does not exist in the cluster; see `pumice {kind}{'' if kind == 'queue' else 's'}`"
-        )
+        see = "pumice queue list" if kind == "queue" else "pumice nodes"
+        raise NotFound(f"{kind} {name!r} does not exist in the cluster; see `{see}`")
     return name
 
 
@@ -230,19 +229,19 @@ def _more(one: Mapping[str, int], other: Mapping[str, int], but: object = ()) ->
 
 
 def _with_forecasts(found: Outcome, world: World, there: World, cpu: Callable[[], float]) -> Outcome:
-    """When gangs that wait would start: as things are, and there."""
+    """When gangs that wait would start: as things are, and there; and when those that are evicted there would start again."""
     if any(each.policy.option("extender") is not None for each in (world, there)):
         return msgspec.structs.replace(found, no_forecast="an extender has its say, who is not asked about the future")
     here, there = with_stand_ins(world), with_stand_ins(there)
     told = [*found.starts, *found.admitted, *found.starts_no_more, *found.displaced]
     line = first_in_line(there, len(there.intake.cluster.gangs))
     behind = set(line).difference(told)
-    wanted = sorted(line, key=behind.__contains__)[:FORECASTS_MAX]
+    wanted = sorted([*line, *found.evicted], key=behind.__contains__)[:FORECASTS_MAX]
     waiting = {key for key, gang in here.intake.cluster.snapshot().gangs.items() if gang.counts[Status.PENDING]}
     before = _looked_ahead(here, [key for key in wanted if key in waiting and key not in found.displaced], cpu)
     after = _looked_ahead(there, wanted, cpu)
-    both = {key: Expected(_when(before.get(key)), _when(after.get(key))) for key in wanted}
-    return msgspec.structs.replace(found, forecasts=both, not_forecast=len(line) - len(wanted))
+    both = {key: Expected(_when(before.get(key)), _when(after.get(key))) for key in wanted if key in after}
+    return msgspec.structs.replace(found, forecasts=both, not_forecast=len(set(line).difference(wanted)))
 
 
 def _looked_ahead(world: World, wanted: Collection[str], cpu: Callable[[], float]) -> Mapping[str, Forecast]:

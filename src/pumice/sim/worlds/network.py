@@ -82,6 +82,9 @@ class Network:
     def __init__(self, server: ApiServer, rates: Rates, note: Callable[[str], None]) -> None:
         self.server = server
         self.rates = rates
+        self.is_calm = (
+            False  # the faults are over: until then chance is asked with every call, also where it can do nothing
+        )
         self.note = note
         self.done: collections.Counter[str] = collections.Counter()
         self.wires: list[Wire] = []
@@ -125,7 +128,7 @@ class Network:
 
     def calm(self) -> None:
         """From now on everything arrives, at once and once."""
-        self.rates = CALM
+        self.rates, self.is_calm = CALM, True
         self.refuses.clear()
         if self.held is not None:
             self.held.set()
@@ -172,7 +175,7 @@ class Line:
                 self._network.on_yes(self._who, request)
             return response
         wire = Wire(self, self._network, request.path, response.stream, self._chance)
-        return dataclasses.replace(response, stream=wire)
+        return msgspec.structs.replace(response, stream=wire)
 
     async def _answered_with(self, fault: str, request: Request) -> Response:
         """A no of the server's, who has done it all the same where it failed late."""
@@ -214,7 +217,7 @@ class Line:
             self._network.count("held", self._who, request.path)
             self._network.held.set()
             return "held"
-        if self._network.rates is CALM:
+        if self._network.is_calm:
             return ""
         roll, rates = self._chance.random(), self._network.rates
         for fault in CALL_FAULTS:

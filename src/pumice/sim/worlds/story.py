@@ -27,6 +27,9 @@ FLOW = 0.12  # the chance of a JobFlow
 RECORD = 0.15  # the chance that there is a record
 CRON = 0.1  # the chance of a CronJob
 WEBHOOKS = 0.1  # the chance that admission is asked about everything that users and controllers make
+LATER = frozenset(
+    {"gone", "dropped"}
+)  # kinds of faults that came later: drawn apart, so that seeds stay the worlds that they were
 AGAIN = 0.15  # the chance that everything is started afresh in the end
 
 
@@ -161,7 +164,7 @@ def draw(seed: int, name: str) -> Story:
                 key=lambda each: each.at_s,
             )
         ),
-        rates=_rates(chance, profile),
+        rates=_rates(chance, extras, profile),
         policy=profile.policy or policies.drawn(chance),
         faults_s=profile.faults_s,
         flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
@@ -203,12 +206,13 @@ def _more(chance: random.Random, profile: Profile, cron: CronPlan | None, *, has
         yield Mishap(at_s, what, amount=round(chance.random(), 3))
 
 
-def _rates(chance: random.Random, profile: Profile) -> Rates:
+def _rates(chance: random.Random, extras: random.Random, profile: Profile) -> Rates:
     """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
     if chance.random() < profile.quiet:
         return CALM
     kinds = [each.name for each in dataclasses.fields(profile.rates)]
-    return dataclasses.replace(profile.rates, **{kind: 0.0 for kind in kinds if chance.random() < FAULT_OUT})
+    out = {kind: 0.0 for kind in kinds if (extras if kind in LATER else chance).random() < FAULT_OUT}
+    return dataclasses.replace(profile.rates, **out)
 
 
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:

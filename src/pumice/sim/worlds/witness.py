@@ -42,11 +42,14 @@ PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
 MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang takes
 RESTART_S = 3.0  # after so long a Job that starts again has asked all of its former pods to go
 TOLD_S = 4.0  # after so long a gang that has started says so
+MUTE_S = 12.0  # so long a gang may wait without a word, once nothing keeps it from being told: its pods come within some seconds
+MUTE_S_MAX = 40.0  # and where a leader may have been lost just before
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
 # Written though nothing happens; how many gangs of each phase queues have may be told half a minute late.
 _FLEETING = frozenset({"leases.coordination.k8s.io", "nodes", "configmaps", "queues.scheduling.volcano.sh"})
+_WAITING = frozenset({"Pending", "Inqueue"})
 _ENDED = frozenset({"Succeeded", "Failed"})
 _STRUCTS: dict[str, type[Struct]] = {
     "pods": Pod,
@@ -82,6 +85,7 @@ class GangSeen:
     queue: str
     was_whole: bool = False
     partial_since: float | None = None
+    mute_since: float | None = None  # waits, and does not say why
     whole_since: float | None = None  # until it was asked what it says of that
     promised: tuple[str, str] | None = None  # the time of its reservation, and who led when it was told
     kept: str = ""  # a promise after which it was to start: whatever became of that, the next one is another
@@ -235,6 +239,11 @@ class Witness:
         if known.whole_since is not None:
             # A word from before that arrived late is corrected as any other.
             known.whole_since = self._clock.monotonic()
+        is_mute = group.status.phase in _WAITING and names.VERDICT not in group.metadata.annotations
+        if not is_mute:
+            known.mute_since = None
+        elif known.mute_since is None:
+            known.mute_since = self._clock.monotonic()
         self._check_reservation(key, known, group)
         self._count(key)
 
@@ -361,6 +370,10 @@ class Witness:
                     f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
                 )
                 gang.partial_since = None
+            patience = MUTE_S if self.is_quiet else MUTE_S_MAX
+            if gang.mute_since is not None and max(gang.mute_since, calm_since) < now - patience:
+                self.complain(f"gang {key} waits since {gang.mute_since:.3f} s, and does not say why")
+                gang.mute_since = None
 
         for uid, (version, since) in list(self.restarts.items()):
             if max(since, calm_since) < now - RESTART_S:

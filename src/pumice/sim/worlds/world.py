@@ -101,7 +101,7 @@ class World:
         self.loop = loop
         self.chance = random.Random(f"{story.seed}/world")  # noqa: S311  as above
         self.witness = Witness(clock, GRACE_S)
-        self.witness.ledger.hears_at_once = not (story.rates.lag or story.rates.watch_s)
+        self.witness.ledger.hears_at_once = not (story.rates.lag or story.rates.dropped or story.rates.watch_s)
         self.witness.is_quiet = story.is_quiet
         self.witness.crons.calls_arrive = not story.rates.late
         self.server = ApiServer(clock, random.Random(f"{story.seed}/server"), self._settled)  # noqa: S311  as above

@@ -1,7 +1,9 @@
 """When a running Job is over, and how."""
 
 import pytest
-from tests.unit.controllers.job.literals import NOW, a_command, a_job, a_pod, a_task, gang, told
+from tests.unit.controllers.job.literals import NOW, a_command, a_job, a_pod, a_task, fitting_group, gang, told
+
+from pumice.controllers.job.status import STARTING_S, WAITING_S
 
 
 def pods(**phases):
@@ -37,6 +39,19 @@ def test_a_running_job(spec, workers, then):
     spec = dict(spec)
     task = a_task("worker", 4, minAvailable=spec.pop("task", 4))
     assert told(a_job(task, **spec), *pods(worker=workers)).phase == then
+
+
+def test_a_job_that_failed_by_itself_says_who_failed_first():
+    ended = [
+        a_pod("worker", 0, "Failed", exit_code=1, finished="2026-03-01T12:50:05Z"),
+        a_pod("worker", 1, "Failed", exit_code=137, finished="2026-03-01T12:50:00Z"),
+        a_pod("worker", 2, "Succeeded"),
+    ]
+    state = told(a_job(a_task("worker", 3)), *ended).job.status.state
+    assert (state.reason, state.message) == (
+        "PodFailed",
+        "2 of 3 pods failed, pod train-worker-1 first: exit code 137",
+    )
 
 
 def test_every_task_must_have_succeeded_where_the_job_needs_all_of_them():
@@ -78,6 +93,21 @@ def test_times_move_with_phases_and_not_with_counters():
     completed = told(a_job(a_task("worker", 1)), *pods(worker="S"))
     assert completed.patch.hurry
     assert completed.job.status.state.last_transition_time == "2026-03-01T13:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("phase", "conditions", "then_s"),
+    [
+        ("Inqueue", [], STARTING_S),  # its pods come, or are being placed: Running will say it all
+        ("Running", [{"type": "Scheduled", "status": "True"}], STARTING_S),  # they are bound, and not running yet
+        ("Inqueue", [{"type": "Unschedulable", "status": "True", "message": "no room"}], WAITING_S),
+        ("Inqueue", [{"type": "Unschedulable", "status": "False"}], STARTING_S),
+    ],
+)
+def test_what_a_pending_job_counts_is_told_soon_where_its_gang_is_told_to_wait(phase, conditions, then_s):
+    job = a_job(a_task("worker", 2), phase="Pending")
+    found = told(job, *pods(worker="PP"), group=fitting_group(job, phase, conditions=conditions))
+    assert (found.patch.hurry, found.patch.patience_s) == (False, then_s)
 
 
 def test_whoever_leaves_the_roll_leaves_it_at_once_and_whoever_joins_may_wait():

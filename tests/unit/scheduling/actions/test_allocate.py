@@ -60,6 +60,7 @@ def test_in_a_queue_of_strict_order_nobody_passes_a_gang_that_does_not_fit():
     assert started(decisions) == {"first": 1, "elsewhere": 1}
     assert [reason.code for reason in report(decisions, "small").reasons] == [Code.BEHIND]
     assert "default/large ahead of it does not fit yet" in report(decisions, "small").message
+    assert started(plan(a_node(cpu="3"), strict, other, gangs, explain=False)) == {"first": 1, "elsewhere": 1}
 
 
 def test_a_gang_that_only_wants_to_grow_holds_up_nobody():

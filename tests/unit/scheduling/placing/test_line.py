@@ -72,3 +72,11 @@ def test_random_lines_serve_as_if_every_item_were_looked_at_each_time():
             if chance.random() < 0.2:
                 line.push(first)
                 left.append(first)
+
+
+def test_whoever_was_sent_away_is_not_served_and_others_may_come():
+    line = Line(lambda a, b: a < b, lambda item: (item % 2,), [3, 1, 2])
+    line.clear()
+    assert not line
+    line.push(7)
+    assert drained(line) == [7]

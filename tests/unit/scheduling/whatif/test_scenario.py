@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 
 import pytest
-from tests.unit.scheduling.clusters import NOW, a_group, a_node, a_queue, policy, when
+from tests.unit.scheduling.clusters import NOW, a_group, a_node, a_priority_class, a_queue, policy, when
 from tests.unit.scheduling.time.test_forecast import ESTIMATE, a_gang, a_world, running, waiting
 
 from pumice import instant
@@ -44,7 +44,7 @@ def test_a_job_whose_pods_do_not_exist_yet_would_be_admitted():
     assert (found.admitted, found.starts, found.waiting) == ({f"default/train-{UID}": 8}, {}, 0)
     assert what_if.text(found).splitlines()[:2] == [
         "would be admitted, and start if its pods, which are made then, find room: default/train (8 pods)",
-        "0 gangs go on waiting",
+        "0 gangs would go on waiting",
     ]
     assert minutes(found) == {f"train-{UID}": (60, 0)}  # pods that stand in for those that are not there yet
 
@@ -68,7 +68,7 @@ def test_those_who_go_on_waiting_are_told_when_they_start_before_and_after():
     assert (found.starts, found.waiting) == ({"default/first": 4}, 1)
     assert minutes(found) == {"first": (10, 0), "second": (ABOUT_30, 10)}
     lines = what_if.text(found).splitlines()
-    assert lines[:3] == ["would start: 4 pods of default/first", "1 gang goes on waiting", ""]
+    assert lines[:3] == ["would start: 4 pods of default/first", "1 gang would go on waiting", ""]
     assert [" ".join(line.split()) for line in lines[3:5]] == [
         "GANG STARTS AS THINGS ARE WOULD START IN 9 OF 10 CASES BY",
         "default/first 01:10Z (in 10m) now now",
@@ -83,6 +83,33 @@ def test_a_gang_on_a_drained_node_runs_as_things_are_and_starts_again_later():
     assert minutes(found) == {"moves": (None, 15)}
     assert found.forecasts["default/moves"].before is None
     assert "default/moves runs 01:15Z (in 15m)" in " ".join(what_if.text(found).split())
+
+
+def test_a_gang_that_would_be_evicted_starts_again_later():
+    here = policy("enqueue, allocate", "priority gang predicates")
+    classes = [a_priority_class("low", 1), a_priority_class("high", 100)]
+    low = a_gang("low", 4, running=["n1"] * 4, priority=1,
+                 group={"phase": "Running", "priority_class": "low", "annotations": {ESTIMATE: "30m"}})  # fmt: skip
+    high = a_gang("high", 4, priority=100, group={"priority_class": "high", "annotations": {ESTIMATE: "20m"}})
+    found = outcome(Scenario(policy=POLICY), *classes, a_node("n1", cpu="4"), low, high, chosen=here)
+    assert found.evicted == {"default/low": 4}
+    assert found.forecasts["default/low"].before is None
+    before, after = minutes(found)["low"]
+    assert (before, after) == (None, pytest.approx(20, abs=5))
+    assert "would be evicted: 4 pods of default/low; starts again 01:2" in what_if.text(found)
+
+
+def test_a_gang_that_only_gives_back_its_surplus_does_not_start_again():
+    here = policy("enqueue, allocate", "priority gang predicates")
+    classes = [a_priority_class("low", 1), a_priority_class("high", 100)]
+    low = a_gang(
+        "low", 4, min_member=2, running=["n1"] * 4, priority=1, group={"phase": "Running", "priority_class": "low"}
+    )
+    high = a_gang("high", 2, priority=100, group={"priority_class": "high", "annotations": {ESTIMATE: "20m"}})
+    found = outcome(Scenario(policy=POLICY), *classes, a_node("n1", cpu="4"), low, high, chosen=here)
+    assert found.evicted == {"default/low": 2}
+    assert list(found.forecasts) == ["default/high"]
+    assert "would be evicted: 2 pods of default/low\n" in what_if.text(found)
 
 
 def test_another_policy_and_another_queue_change_who_starts_when():
@@ -154,7 +181,11 @@ def test_the_world_itself_is_not_changed():
     ("scenario", "error", "words"),
     [
         (Scenario(drain=("n9",)), NotFound, "node 'n9' does not exist in the cluster; see `pumice nodes`"),
-        (Scenario(queues=(("q9", "weight", "1"),)), NotFound, "queue 'q9' does not exist in the cluster"),
+        (
+            Scenario(queues=(("q9", "weight", "1"),)),
+            NotFound,
+            "queue 'q9' does not exist in the cluster; see `pumice queue list`",
+        ),
         (Scenario(without=("default/ghost",)), NotFound, "job default/ghost: no gang of that name"),
         (Scenario(queues=(("default", "weight", "0"),)), BadInput, "a weight is at least 1"),
         (Scenario(queues=(("default", "weight", "x"),)), BadInput, "expected a whole number"),

@@ -77,8 +77,7 @@ class Registrations(Generic[Call]):
 class Point(Registrations[Call]):
     """An extension point at which a plugin registers nothing but a call."""
 
-    def __call__(self, call: Call) -> None:
-        self._add(call)
+    __call__ = Registrations._add  # noqa: SLF001  a call of its own would be one more for each hook
 
 
 # ------------------------------------------------------------------------------------------------- one question, one answer

@@ -27,7 +27,7 @@ from pumice.scheduling.core.points.combination import (
     Unanimous,
 )
 from pumice.scheduling.core.points.nodes import Allowance, Gradient, Limits, LiveFilters, LiveScores, LoadScores
-from pumice.scheduling.core.shapes import Reads, Trait
+from pumice.scheduling.core.shapes import Reads, Trait, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -80,7 +80,8 @@ class Points:
         """
         option = self._registrars[0].option
         assert option is not None
-        self._declared[option.name] = self._declared.get(option.name, Reads.NOTHING) | reads
+        known = self._declared.get(option.name)
+        self._declared[option.name] = reads if known is None else together((known, reads))
         if trait is not None:
             self.traits.append(Trait(trait, concerns, lasts))
 
@@ -89,9 +90,7 @@ class Points:
         """What any plugin reads of a pod; one that looks at pods and declares nothing may read everything."""
         _, of_pods = self._registrars
         reads = Reads.NOTHING if of_pods.plugins <= self._declared.keys() else Reads.EVERYTHING
-        for own in self._declared.values():
-            reads |= own
-        return reads
+        return together((reads, *self._declared.values()))
 
     # ----------------------------------------------------------------------------------------------- orders
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pumice.cluster.cards import Card
-    from pumice.cluster.columns import Column, Mask
+    from pumice.cluster.columns import Column, Mask, NodeTable
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
@@ -59,6 +59,11 @@ def step(way: ByNumber | Slices, state: State, ask: Ask) -> tuple[float, State] 
     return shared_gpus.score(cards, usage, grant, way.policy), tuple(after)
 
 
+def _with_cards(way: ByNumber | Slices, table: NodeTable) -> list[int]:
+    """Nodes that say something about cards, be it out of date."""
+    return [index for index, node in enumerate(table.objects) if way.names_cards(node)]
+
+
 class CardBook:
     """Made by the first that asks for it (`session.shared`), kept by the plugin that hands out cards; empty without one."""
 
@@ -82,8 +87,8 @@ class CardBook:
         """Take stock of all nodes; `rules` are marks that pods leave on their cards beside that of their gang."""
         self.way, self._rules = way, rules
         table = self.session.room.table
-        for index, node in enumerate(table.objects):
-            cards = way.cards_of(node, now=self.session.now)
+        for index in self.session.snapshot.kept((CardBook, type(way)), table.objects, lambda: _with_cards(way, table)):
+            cards = way.cards_of(table.objects[index], now=self.session.now)
             if cards is not None:
                 self.boards[index] = board = Board(cards)
                 self.alike.setdefault(cards.kinds, []).append(index)

@@ -54,6 +54,9 @@ class ByNumber:
     def never(self) -> Code:
         return Code.GPU_NUMBER_NEVER if self.whole else Code.GPU_MEMORY_NEVER
 
+    def names_cards(self, node: Node) -> bool:
+        return names.GPU_NUMBER in (node.status.capacity or node.status.allocatable)
+
     def cards_of(self, node: Node, *, now: instant.Instant) -> CardSet | None:
         del now
         capacity = amounts.read(node.status.capacity or node.status.allocatable)
@@ -107,6 +110,9 @@ class Slices:
     def in_order(self) -> bool:
         """Whether the fullest cards come first, wherever they are."""
         return self.policy == shared_gpus.BINPACK
+
+    def names_cards(self, node: Node) -> bool:
+        return bool(node.metadata.annotations.get(names.VGPU_NODE_REGISTER))
 
     def cards_of(self, node: Node, *, now: instant.Instant) -> CardSet | None:
         notes = node.metadata.annotations
