@@ -185,7 +185,7 @@ class _Preempting:
         if not _may_preempt(session, task, shape) or not session.spend(1):
             return False
         screen = pool.screen(gang, task)
-        if (shut := pool.shut(screen)) is None:
+        if (shut := pool.shut(screen, gang)) is None:
             question = _Question(session, task, self._nodes(shape, pool))
             if pool.is_open(screen, question.nodes).any():
                 return self._try_in_order(_Trial(session, statement, gang, task, pool, screen), question, free_first)
@@ -293,7 +293,7 @@ class _Trial:
         if not eviction.enough(session, session.shape(task), node, victims):
             self.pool.give_up(node, task)
             if self.screen is not None:
-                self.pool.refuse(self.screen, node)
+                self.pool.refuse(self.screen, node, self.gang)
             return None
         chosen = {victim.uid for victim in victims}
         return [each for each in candidates if each.uid in chosen]

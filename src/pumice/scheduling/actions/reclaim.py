@@ -82,7 +82,7 @@ def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: 
     if not session.spend(1):
         return False
     screen = pool.screen(gang, task)
-    if (shut := pool.shut(screen)) is None:
+    if (shut := pool.shut(screen, gang)) is None:
         nodes = pool.promising(np.flatnonzero(session.placer.evictable(shape) & pool.could_open(shape)), task)
         is_open = pool.is_open(screen, nodes)
         if is_open.any():
@@ -110,7 +110,7 @@ class _Trial:
         victims = session.points.reclaimable.of(self.task, candidates) if candidates else []
         if not candidates or not eviction.enough(session, shape, node, victims):
             self.pool.give_up(node, self.task)
-            self.pool.refuse(self.screen, node)
+            self.pool.refuse(self.screen, node, self.gang)
             return False
         mark = statement.checkpoint()
         for victim in eviction.victim_order(session, self.gang, victims):

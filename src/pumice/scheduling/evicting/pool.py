@@ -49,6 +49,7 @@ class Screen:
     unseen: list[int] = dataclasses.field(default_factory=list)  # nodes that have changed, and are open for all we know
     moves: int = -1  # the session's, when `refused` was learned
     refused: list[int] = dataclasses.field(default_factory=list)  # the plugins themselves let too few go there
+    asked: str = ""  # the last claimant for whom they were asked
     shut: Shut | None = None
 
 
@@ -75,7 +76,8 @@ class Pool:
         share: ShareBound | None = None,
     ) -> None:
         self.session = session
-        self._share = share
+        self._is_silent = votes.is_silent(point)
+        self._share = share if self._is_silent else None
         self.is_preempting = is_preempting
         self.point = point
         self.columns = columns = session.shared(VictimColumns)
@@ -230,15 +232,20 @@ class Pool:
             screen.frees_any = bool(screen.freeing.any())
         return screen.frees_any
 
-    def refuse(self, screen: Screen, node: int) -> None:
+    def refuse(self, screen: Screen, node: int, claimant: GangState) -> None:
         """The plugins were asked about this node, and let too few go. Who has no bound may answer the next claimant differently."""
+        screen.asked = claimant.key
         if node in screen.unseen:
             self._look_again(screen)
         if self._is_known and screen.moves == self.columns.moves:
             screen.refused.append(node)
 
-    def shut(self, screen: Screen) -> Shut | None:
-        """What was found for an equal claimant if it holds still."""
+    def shut(self, screen: Screen, claimant: GangState) -> Shut | None:
+        """What was found for an equal claimant if it holds still. Where plugins talk to claimants, this one is told what that one was."""
+        if screen.refused and not self._is_silent:
+            if screen.asked != claimant.key:
+                votes.say_the_same(self.point, claimant.key, screen.asked)
+            return None  # filters may have something to say of it as well
         return screen.shut if screen.shut is not None and screen.shut.moves == self.columns.moves else None
 
     def _look_again(self, screen: Screen) -> None:

@@ -32,6 +32,18 @@ def keys_of(point: TaskVictims, claimant: Task, columns: VictimColumns) -> tuple
     return tuple(None if bound is None else bound.key(claimant, columns) for bound in bounds)
 
 
+def say_the_same(point: TaskVictims, claimant: str, other: str) -> None:
+    """The claimant is passed over where an equal one was refused."""
+    for hook in (*point.shield.hooks, *point.hooks):
+        if hook.call.bound is not None and hook.call.bound.as_said_to is not None:
+            hook.call.bound.as_said_to(claimant, other)
+
+
+def is_silent(point: TaskVictims) -> bool:
+    """Whether no plugin is to be heard on every node that could be opened: none has no bound, and none says anything to claimants."""
+    return is_known(point) and all(hook.call.bound.as_said_to is None for hook in point.shield.hooks if hook.call.bound)
+
+
 def is_known(point: TaskVictims) -> bool:
     """Whether every plugin votes in columns too, and so says what its votes depend on."""
     return all(hook.call.bound is not None for hook in (*point.shield.hooks, *point.hooks))

@@ -13,6 +13,7 @@ import functools
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import numpy as np
 
 from pumice import instant
 from pumice.api import names, run_time
@@ -21,6 +22,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.memory import Slot
 from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.points import Bound
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import history, reversal
 from pumice.scheduling.evicting.lost_work import LostWork
@@ -30,6 +32,7 @@ from pumice.scheduling.sharing.queue_tree import queue_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pumice.cluster.columns import Mask
     from pumice.cluster.tasks import Task
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
+    from pumice.scheduling.evicting.victim_columns import VictimColumns, View
 
 NAME = "eviction"
 NOTICE_MAX = instant.HOUR  # so long may a gang hold room that was promised to another one
@@ -131,9 +135,11 @@ class EvictionPlugin(Plugin):
         self.is_reversed = False  # a plan is being looked at from its victims' side
         on = session.on
         if self.runtimes or self.cool_down or self.per_hour is not None:
-            # No bound in columns: who is passed over unasked would not be told whose protection it waits for.
-            for point in (on.preemptable, on.reclaimable):
-                point.shield(lambda claimant, candidates: self.not_protected(claimant.gang, candidates))
+            # The bound has everybody: who is passed over unasked would not be told whose protection it waits for.
+            for notes, point in ((dict[str, Note](), each) for each in (on.preemptable, on.reclaimable)):
+                shield = functools.partial(self._shield, notes)
+                said = functools.partial(self._say, notes)
+                point.shield(shield, Bound(_nothing, _everybody, doubtful=True, as_said_to=said))
             on.evictable.shield(self.of_gangs)
             on.shuffled.guard(lambda candidates: self.not_protected("", candidates))
         if self.by_lost_work:
@@ -153,6 +159,23 @@ class EvictionPlugin(Plugin):
     def of_gangs(self, kind: EvictionKind, claimant: GangState, candidates: Sequence[Task]) -> Sequence[Task]:
         del kind
         return self.not_protected(claimant.key, candidates)
+
+    def _shield(self, notes: dict[str, Note], claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """What is said of one action's victims is kept beside: it is said to equal claimants as well."""
+        before = self.notes.pop(claimant.gang, None)
+        found = self.not_protected(claimant.gang, candidates)
+        if (said := self.notes.pop(claimant.gang, None)) is not None:
+            self._keep(notes, claimant.gang, said)
+        for note in (before, said):
+            if note is not None:
+                self._keep(self.notes, claimant.gang, note)
+        return found
+
+    def _say(self, notes: dict[str, Note], claimant: str, other: str) -> None:
+        self.asked.add(claimant)
+        if (said := notes.get(other)) is not None:
+            self._keep(notes, claimant, said)
+            self._note(claimant, said)
 
     def not_protected(self, claimant: str, candidates: Sequence[Task]) -> Sequence[Task]:
         """Those that may go, in the given order; of a gang that is left alone, those that it can spare."""
@@ -277,10 +300,14 @@ class EvictionPlugin(Plugin):
         if not claimant:
             self.changes.append(note.until)
             return
-        known = self.notes.get(claimant)
+        self._keep(self.notes, claimant, note)
+        self.session.retry_at[claimant] = min(note.until, self.session.retry_at.get(claimant, note.until))
+
+    @staticmethod
+    def _keep(notes: dict[str, Note], claimant: str, note: Note) -> None:
+        known = notes.get(claimant)
         if known is None or note.until < known.until:
-            self.notes[claimant] = note
-            self.session.retry_at[claimant] = note.until
+            notes[claimant] = note
 
     def close(self) -> None:
         for key, note in self._standing().items():
@@ -307,6 +334,15 @@ class EvictionPlugin(Plugin):
     def next_change(self, session: Session) -> Instant | None:
         ends = [*self.changes, *(note.until for note in self._standing().values())]
         return min((end for end in ends if end > session.now), default=None)
+
+
+def _nothing(claimant: Task, columns: VictimColumns) -> None:
+    del claimant, columns
+
+
+def _everybody(key: None, view: View) -> Mask:
+    del key
+    return np.ones(len(view), dtype=bool)
 
 
 def _waits(code: Code, facts: Facts) -> Reason:

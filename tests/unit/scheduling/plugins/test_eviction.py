@@ -22,6 +22,7 @@ from pumice.scheduling.core.points import EvictionKind
 from pumice.scheduling.core.policy import PolicyError
 from pumice.scheduling.evicting.history import SLOT, Entry, Evictions
 from pumice.scheduling.evicting.lost_work import LostWork
+from pumice.scheduling.plugins.eviction import EvictionPlugin
 
 HIGH = a_priority_class("high", 9)
 URGENT = {"priority_class": "high"}
@@ -63,6 +64,16 @@ def test_a_gang_is_left_alone_until_it_has_run_for_its_minimum_and_the_claimant_
     assert (facts.gang, facts.until) == ("default/low", when(3900))
     assert decisions.next_change == NOW + 300 * SECOND
     assert evicted(plan_for(*world(), policy=chosen, now=NOW + 300 * SECOND)) == ["low-w-0"]
+
+
+def test_of_equal_claimants_one_asks_about_the_nodes_and_all_are_told(monkeypatch):
+    asked = []
+    ask = EvictionPlugin.not_protected
+    monkeypatch.setattr(EvictionPlugin, "not_protected", lambda *told: asked.append(told[1]) or ask(*told))
+    decisions = plan_for(*world(), wants("next"), wants("last"), policy=rules(**{"min-runtime": "15m"}))
+    for name in ("urgent", "next", "last"):
+        assert reasons(decisions, name)[Code.VICTIMS_PROTECTED].until == when(3900)
+    assert len(asked) == 1
 
 
 def test_the_claimant_says_so_for_as_long_as_it_holds_and_is_served_at_that_moment():

@@ -284,13 +284,15 @@ class Bound(Value):
 
     `mask` has every candidate that the vote on one node would choose, whoever else is asked about; where it has any of those that are asked
     about, the vote chooses some (unless `doubtful`), and never abstains. It depends on the candidates, their gangs and the key alone; claimants
-    with equal keys get equal votes. `exact`: the mask is the vote itself.
+    with equal keys get equal votes. `exact`: the mask is the vote itself. `as_said_to` (claimant, other): the claimant is not asked about where an equal
+    one was refused, and what was said to that one counts for it.
     """
 
     key: Callable[[Task, VictimColumns], Hashable]
     mask: Callable[[Any, View], Mask]
     exact: bool = False
     doubtful: bool = False
+    as_said_to: Callable[[str, str], None] | None = None
 
 
 TaskChoice = Callable[["Task", "Sequence[Task]"], "Sequence[Task] | None"]
