@@ -276,6 +276,7 @@ def _as_data(outcome: Outcome, gpu_price: float | None, *, per_job: bool) -> dic
     if per_job:
         data["runs"] = [
             {
+                "gang": each.job.key,
                 "submit_s": each.job.at_s,
                 "size": each.job.size,
                 "start_s": each.start_s,

@@ -284,8 +284,10 @@ def dump(tmp_path):
 
 
 def test_a_dump_is_a_workload_and_a_cluster(dump, capsys):
-    text = answered(capsys, "--workload", dump, "--cluster", dump, "--run-time", "60", "-o", "json")
-    assert json.loads(text)["policies"]["builtin"]["makespan_s"] == 60
+    text = answered(capsys, "--workload", dump, "--cluster", dump, "--run-time", "60", "--per-job", "-o", "json")
+    found = json.loads(text)["policies"]["builtin"]
+    assert found["makespan_s"] == 60
+    assert [each["gang"] for each in found["runs"]] == ["team/train"]
 
 
 @pytest.mark.parametrize("number", ["0", "1e308", "inf", "nan"])
