@@ -94,7 +94,9 @@ class Outcome:
         first = min((run.job.at_s for run in self.runs), default=0.0)
         makespan = max(ends) - first if ends else 0.0
         done = sum((run.job.run_s - _before(run)) * run.slots for run in self.runs if run.end_s is not None)
-        until_s = max([first + makespan, *(at for at, _, _ in self.blocked[-1:])])
+        # A deadlock that nobody ends lasts as long as gangs come.
+        in_vain = [run.job.at_s for run in self.runs if run.start_s is None and self._has_come(run)]
+        until_s = max([first + makespan, *in_vain, *(at for at, _, _ in self.blocked[-1:])])
         blocked_slot_s = _slot_s(self.blocked, until_s)
         return {
             "mean_wait_s": _mean(waits),
@@ -114,6 +116,9 @@ class Outcome:
             "never_ended": len(self.runs) - len(ends),
             "cycles": self.cycles,
         }
+
+    def _has_come(self, run: Run) -> bool:
+        return self.cut_short_s is None or run.job.at_s <= self.cut_short_s
 
     def slowdown_by(self, by: str) -> dict[str, float]:
         """The mean bounded slowdown of each "user" or "queue" of whose gangs one has ended."""

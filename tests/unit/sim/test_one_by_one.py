@@ -39,6 +39,16 @@ def test_two_gangs_that_each_hold_what_the_other_needs_are_a_deadlock_until_one_
     assert figures["blocked_gpu_h"] == pytest.approx((40 * first + 10 * 90) / 3600)
 
 
+def test_a_deadlock_that_nobody_ends_is_counted_until_the_last_gang_has_come():
+    two = [Submission(at_s=0, run_s=100, size=30), Submission(at_s=0, run_s=100, size=30)]
+    outcome = played([*two, Submission(at_s=7200, run_s=100)], "40x1", give_back_s=None)
+    assert outcome.figures["never_started"] == 3
+    assert outcome.figures["deadlocked_s"] == pytest.approx(7200, abs=5)  # pods come at 20 a second
+    assert outcome.figures["blocked_gpu_h"] == pytest.approx(80, abs=0.1)
+    outcome.cut_short_s = 3600.0
+    assert outcome.figures["deadlocked_s"] < 3600  # who would have come later does not count
+
+
 def test_the_same_seed_has_the_same_outcome():
     work = [Submission(at_s=n % 7, run_s=50 + n, size=1 + n * 5 % 17, user=f"u{n % 3}") for n in range(60)]
     assert played(work, "5x8").figures == played(work, "5x8").figures
