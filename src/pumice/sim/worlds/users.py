@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
     from pumice.kube.client import Client
     from pumice.sim.worlds.story import CronPlan, Story
+    from pumice.sim.worlds.world import World
 
 AGAIN_S = 1.0
+LOOK_S = 2.0
+CRON_S_MAX = 600.0  # so long after the faults a CronJob has made a Job
 TRIES_MAX = 120  # of a user: longer than anything is broken
 
 
@@ -62,6 +65,20 @@ async def submit_cron(client: Client, plan: CronPlan) -> None:
     job = JobPlan(plan.at_s, CRON_NAME, size=1, minimum=1, gpus=1, run_s=plan.run_s, queue="default")
     body = crons.manifest(plan, manifest(job)["spec"])
     await insist(client.create, CronJob, body, namespace="default")
+
+
+async def end_crons(world: World) -> None:
+    """A CronJob goes on after the faults; then it is suspended, so that the world comes to rest."""
+    began, seen = world.clock.monotonic(), world.witness.crons.seen
+    has_true_clock = not world.network.done["skew-controllers"]
+    while seen and has_true_clock and not world.witness.crons.has_run_since(began):
+        await asyncio.sleep(LOOK_S)
+        if world.clock.monotonic() - began > CRON_S_MAX:
+            world.witness.complain("a CronJob makes no Jobs any more, long after the faults")
+            break
+    for _ in tuple(seen):
+        suspended = {"spec": {"suspend": True}}
+        await insist(world.client.patch, CronJob, CRON_NAME, suspended, namespace="default")
 
 
 async def insist(ask: Callable[..., Awaitable[object]], *what: Any, **named: Any) -> None:

@@ -12,7 +12,6 @@ import random
 from typing import TYPE_CHECKING
 
 from pumice.api import names
-from pumice.api.batch import CronJob
 from pumice.clock import VirtualClock
 from pumice.kube import errors
 from pumice.local.nodes.pretend import pretend_nodes
@@ -22,7 +21,7 @@ from pumice.sim.worlds.apiserver import START, ApiServer
 from pumice.sim.worlds.loop import Replica, State, WorldLoop
 from pumice.sim.worlds.network import Network
 from pumice.sim.worlds.plans import Plans
-from pumice.sim.worlds.story import CRON_NAME, GPUS
+from pumice.sim.worlds.story import GPUS
 from pumice.sim.worlds.witness import Witness
 
 if TYPE_CHECKING:
@@ -258,7 +257,7 @@ class World:
         await asyncio.sleep(self.story.faults_s)
         await self._calm()
         await asyncio.gather(*pending)
-        await self._end_crons()
+        await users.end_crons(self)
         await self._come_to_rest()
         await self._shut_down()
         if self.story.starts_again and not self.witness.wrong:
@@ -287,19 +286,6 @@ class World:
         more = replicas.FLOW_CONTROLLERS if self.story.flow else frozenset()
         more |= replicas.CRON_CONTROLLERS if self.story.cron is not None else frozenset()
         return replicas.controllers(own, more, record_url=record_url)
-
-    async def _end_crons(self) -> None:
-        """A CronJob goes on after the faults; then it is suspended, so that the world comes to rest."""
-        began, seen = self.clock.monotonic(), self.witness.crons.seen
-        has_true_clock = not self.network.done["skew-controllers"]
-        while seen and has_true_clock and not self.witness.crons.has_run_since(began):
-            await asyncio.sleep(LOOK_S)
-            if self.clock.monotonic() - began > REST_S_MAX:
-                self.witness.complain("a CronJob makes no Jobs any more, long after the faults")
-                break
-        for _ in tuple(seen):
-            suspended = {"spec": {"suspend": True}}
-            await users.insist(self.client.patch, CronJob, CRON_NAME, suspended, namespace="default")
 
     async def _calm(self) -> None:
         """The faults are over: whatever is broken is mended, whoever sleeps wakes."""
