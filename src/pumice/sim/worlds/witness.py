@@ -43,7 +43,6 @@ MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang
 RESTART_S = 3.0  # after so long a Job that starts again has asked all of its former pods to go
 TOLD_S = 4.0  # after so long a gang that has started says so
 MUTE_S = 12.0  # so long a gang may wait without a word, once nothing keeps it from being told: its pods come within some seconds
-MUTE_S_MAX = 40.0  # and where a leader may have been lost just before
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
@@ -371,8 +370,7 @@ class Witness:
                     f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
                 )
                 gang.partial_since = None
-            patience = MUTE_S if self.is_quiet else MUTE_S_MAX
-            if gang.mute_since is not None and max(gang.mute_since, calm_since) < now - patience:
+            if self.is_quiet and gang.mute_since is not None and gang.mute_since < now - MUTE_S:
                 self.complain(f"gang {key} waits since {gang.mute_since:.3f} s, and does not say why")
                 gang.mute_since = None
 
