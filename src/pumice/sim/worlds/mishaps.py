@@ -17,7 +17,7 @@ from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.local.nodes import registration
 from pumice.local.nodes.pretend import GPU, Trouble
-from pumice.sim.worlds import replicas
+from pumice.sim.worlds import replicas, users
 from pumice.sim.worlds.story import CRON_NAME, GPUS
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ FLAP_S_MAX = 6.0
 
 # With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
 _BLURS_USAGE = frozenset({
-    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-flaps", "node-gone",
+    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "disk-full", "node-down", "node-flaps", "node-gone",
     "node-deleted", "node-shrinks", "node-cordoned",
 })  # fmt: skip
 
@@ -264,12 +264,10 @@ async def _delete_job(world: World, mishap: Mishap) -> None:
 
 async def _recreate_job(world: World, mishap: Mishap) -> None:
     """The same name again, at once, perhaps while pods of the former one are still there."""
-    from pumice.sim.worlds.world import manifest
-
     await world.client.delete(Job, mishap.who, namespace="default")
     for plan in world.story.jobs:
         if plan.name == mishap.who:
-            await world.client.create(Job, manifest(plan), namespace="default")
+            await world.client.create(Job, users.manifest(plan), namespace="default")
 
 
 async def _delete_pod(world: World, mishap: Mishap) -> None:
@@ -292,23 +290,19 @@ async def _scale_job(world: World, mishap: Mishap) -> None:
 
 async def _abort_job(world: World, mishap: Mishap) -> None:
     """Stopped by its owner, and resumed a while later."""
-    from pumice.sim.worlds.world import insist
-
     job = world.witness.jobs.get(f"default/{mishap.who}")
     if job is None:
         return
     for action in (Action.ABORT_JOB, Action.RESUME_JOB):
-        await insist(world.client.create, Command, _command(job, action), namespace="default")
+        await users.insist(world.client.create, Command, _command(job, action), namespace="default")
         await asyncio.sleep(mishap.amount * ABORT_S_MAX)
 
 
 async def _close_queue(world: World, mishap: Mishap) -> None:
     """Nobody is let in any more, until it is opened again."""
-    from pumice.sim.worlds.world import insist
-
     for action in (Action.CLOSE_QUEUE, Action.OPEN_QUEUE):
         command = _command(world.witness.queues["narrow"], action)
-        await insist(world.client.create, Command, command, namespace="default")
+        await users.insist(world.client.create, Command, command, namespace="default")
         await asyncio.sleep(mishap.amount * ABORT_S_MAX)
 
 
@@ -325,9 +319,7 @@ async def _delete_cron(world: World, mishap: Mishap) -> None:
 
 async def _bad_job(world: World, mishap: Mishap) -> None:
     """Nobody can start a Job that wants more pods at once than it has: it must never get in, whatever becomes of the webhooks."""
-    from pumice.sim.worlds.world import manifest
-
-    bad = manifest(dataclasses.replace(world.story.jobs[0], name=f"bad-{round(mishap.at_s * 100)}"))
+    bad = users.manifest(dataclasses.replace(world.story.jobs[0], name=f"bad-{round(mishap.at_s * 100)}"))
     bad["spec"]["minAvailable"] = 1 + bad["spec"]["tasks"][0]["replicas"]
     await world.client.create(Job, bad, namespace="default")
     world.witness.complain(f"job {bad['metadata']['name']} wants more pods at once than it has, and was accepted")

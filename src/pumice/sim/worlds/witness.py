@@ -28,7 +28,7 @@ from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pumice.api.meta import Struct
     from pumice.clock import VirtualClock
@@ -43,7 +43,6 @@ MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang
 RESTART_S = 3.0  # after so long a Job that starts again has asked all of its former pods to go
 TOLD_S = 4.0  # after so long a gang that has started says so
 MUTE_S = 12.0  # so long a gang may wait without a word, once nothing keeps it from being told: its pods come within some seconds
-MUTE_S_MAX = 40.0  # and where a leader may have been lost just before
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
@@ -364,14 +363,14 @@ class Witness:
         for key, gang in self.gangs.items():
             if gang.whole_since is not None and max(gang.whole_since, calm_since) < now - TOLD_S:
                 gang.whole_since = None
-                self._check_contentment(key)
+                for text in _discontent(key, self.groups.get(key)):
+                    self.complain(text)
             if gang.partial_since is not None and gang.partial_since < limit:
                 self.complain(
                     f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
                 )
                 gang.partial_since = None
-            patience = MUTE_S if self.is_quiet else MUTE_S_MAX
-            if gang.mute_since is not None and max(gang.mute_since, calm_since) < now - patience:
+            if self.is_quiet and gang.mute_since is not None and gang.mute_since < now - MUTE_S:
                 self.complain(f"gang {key} waits since {gang.mute_since:.3f} s, and does not say why")
                 gang.mute_since = None
 
@@ -385,16 +384,6 @@ class Witness:
         for pod in self.pods.values():
             if pod.job == job and pod.version < version and not (pod.is_over or pod.is_leaving):
                 self.complain(f"pod {pod.key} is of version {pod.version} of its Job, which is at {version}, and stays")
-
-    def _check_contentment(self, gang: str) -> None:
-        """A gang that has started no longer says that it waits."""
-        group = self.groups.get(gang)
-        if group is None or group.status.phase != "Running":
-            return
-        if any(each.type == "Unschedulable" and each.status == "True" for each in group.status.conditions):
-            self.complain(f"gang {gang} runs, and still says that it cannot be scheduled")
-        if names.VERDICT in group.metadata.annotations:
-            self.complain(f"gang {gang} runs, and still says why it waits")
 
     def sent(self, identity: str, request: Request) -> None:
         """Only who leads may write to pods and their groups, and nobody binds again what it knows to be bound."""
@@ -426,3 +415,13 @@ def _uid(request: Request) -> str:
 
 def _gpus(pod: Pod) -> int:
     return sum(int(each.resources.requests.get(GPU, each.resources.limits.get(GPU, 0))) for each in pod.spec.containers)
+
+
+def _discontent(gang: str, group: PodGroup | None) -> Iterator[str]:
+    """A gang that has started no longer says that it waits."""
+    if group is None or group.status.phase != "Running":
+        return
+    if any(each.type == "Unschedulable" and each.status == "True" for each in group.status.conditions):
+        yield (f"gang {gang} runs, and still says that it cannot be scheduled")
+    if names.VERDICT in group.metadata.annotations:
+        yield (f"gang {gang} runs, and still says why it waits")

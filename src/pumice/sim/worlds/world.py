@@ -8,30 +8,25 @@ import contextvars
 import dataclasses
 import gc
 import hashlib
-import itertools
 import random
 from typing import TYPE_CHECKING
 
 from pumice.api import names
-from pumice.api.batch import CronJob, Job
-from pumice.api.flow import JobFlow, JobTemplate
-from pumice.api.priority import PriorityClass
-from pumice.api.scheduling import Queue
 from pumice.clock import VirtualClock
 from pumice.kube import errors
-from pumice.local.nodes.pretend import GPU, pretend_nodes
+from pumice.local.nodes.pretend import pretend_nodes
 from pumice.processes.scheduler import SWEEP_S, Served
-from pumice.sim.worlds import admission, crons, ending, mishaps, policies, records, replicas
+from pumice.sim.worlds import admission, crons, ending, mishaps, policies, records, replicas, users
 from pumice.sim.worlds.apiserver import START, ApiServer
 from pumice.sim.worlds.loop import Replica, State, WorldLoop
 from pumice.sim.worlds.network import Network
 from pumice.sim.worlds.plans import Plans
-from pumice.sim.worlds.story import CRON_NAME, GPUS, JobPlan
+from pumice.sim.worlds.story import GPUS
 from pumice.sim.worlds.witness import Witness
 
 if TYPE_CHECKING:
     import collections
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
     from typing import Any
 
@@ -39,7 +34,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.history import Change
     from pumice.processes.scheduler import Scheduler
     from pumice.sim.worlds.replicas import Machine
-    from pumice.sim.worlds.story import CronPlan, Story
+    from pumice.sim.worlds.story import Story
 
 GRACE_S = 5  # a gang in part is released after so long: shorter than in production, so that worlds are short
 REST_S_MAX = 600.0  # after the faults everything that fits has ended within so long
@@ -48,8 +43,6 @@ SETTLE_S = 5.0  # numbers that change late are written late
 STOP_S_MAX = 20.0  # Kubernetes kills what has not ended 30 s after it was told to
 ENDS_MAX = 20
 QUIET_RENEWAL_S = 5.0  # where no lease can be lost, it is renewed more rarely: renewals are a seventh of all calls
-AGAIN_S = 1.0
-TRIES_MAX = 120  # of a user: longer than anything is broken
 _MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_read"})  # as the scheduler logs it
 RESTART_S_MAX = 3.0  # a process that ended is started again within so long
 
@@ -251,16 +244,20 @@ class World:
             self.server.dispatch = admission.dispatch(webhooks, self.loop, self.witness.complain)
         await self.server.start()
         self._populate()
-        await self._furnish()
-        plan = [(each.at_s, self._submit(each)) for each in self.story.jobs]
-        plan += [(self.story.flow[0].at_s, self._submit_flow(self.story.flow))] if self.story.flow else []
-        plan += [(self.story.cron.at_s, self._submit_cron(self.story.cron))] if self.story.cron is not None else []
+        await users.furnish(self.client, self.story, self._controllers_names())
+        plan = [(each.at_s, users.submit(self.client, each)) for each in self.story.jobs]
+        plan += [(self.story.flow[0].at_s, users.submit_flow(self.client, self.story.flow))] if self.story.flow else []
+        plan += (
+            [(self.story.cron.at_s, users.submit_cron(self.client, self.story.cron))]
+            if self.story.cron is not None
+            else []
+        )
         plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
         pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
         await asyncio.sleep(self.story.faults_s)
         await self._calm()
         await asyncio.gather(*pending)
-        await self._end_crons()
+        await users.end_crons(self)
         await self._come_to_rest()
         await self._shut_down()
         if self.story.starts_again and not self.witness.wrong:
@@ -289,54 +286,6 @@ class World:
         more = replicas.FLOW_CONTROLLERS if self.story.flow else frozenset()
         more |= replicas.CRON_CONTROLLERS if self.story.cron is not None else frozenset()
         return replicas.controllers(own, more, record_url=record_url)
-
-    async def _furnish(self) -> None:
-        if self.story.has_webhooks:
-            for kind, body in admission.configurations(self._controllers_names()):
-                await self.client.create(kind, body)
-        await self.client.create(PriorityClass, {"metadata": {"name": "high"}, "value": 1000})
-        for name, plan in self.story.queues.items():
-            spec: dict[str, Any] = {"weight": plan.weight, "reclaimable": True}
-            if plan.limit:
-                spec["capability"] = {GPU: str(plan.limit)}
-            if plan.guarantee:
-                spec["guarantee"] = {"resource": {GPU: str(plan.guarantee)}}
-                spec["deserved"] = (
-                    {GPU: str(plan.guarantee)} if self.story.has_webhooks else {}
-                )  # admission wants it so
-            if name != "default":
-                await insist(self.client.create, Queue, {"metadata": {"name": name}, "spec": spec})
-
-    async def _submit(self, plan: JobPlan) -> None:
-        await insist(self.client.create, Job, manifest(plan), namespace="default")
-
-    async def _submit_flow(self, parts: tuple[JobPlan, ...]) -> None:
-        for part in parts:
-            template = {"metadata": {"name": part.name}, "spec": manifest(part)["spec"]}
-            await insist(self.client.create, JobTemplate, template, namespace="default")
-        flows: list[dict[str, Any]] = [{"name": part.name} for part in parts]
-        for before, flow in itertools.pairwise(flows):
-            flow["dependsOn"] = {"targets": [before["name"]]}
-        body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": "retain"}}
-        await insist(self.client.create, JobFlow, body, namespace="default")
-
-    async def _submit_cron(self, plan: CronPlan) -> None:
-        job = JobPlan(plan.at_s, CRON_NAME, size=1, minimum=1, gpus=1, run_s=plan.run_s, queue="default")
-        body = crons.manifest(plan, manifest(job)["spec"])
-        await insist(self.client.create, CronJob, body, namespace="default")
-
-    async def _end_crons(self) -> None:
-        """A CronJob goes on after the faults; then it is suspended, so that the world comes to rest."""
-        began, seen = self.clock.monotonic(), self.witness.crons.seen
-        has_true_clock = not self.network.done["skew-controllers"]
-        while seen and has_true_clock and not self.witness.crons.has_run_since(began):
-            await asyncio.sleep(LOOK_S)
-            if self.clock.monotonic() - began > REST_S_MAX:
-                self.witness.complain("a CronJob makes no Jobs any more, long after the faults")
-                break
-        for _ in tuple(seen):
-            suspended = {"spec": {"suspend": True}}
-            await insist(self.client.patch, CronJob, CRON_NAME, suspended, namespace="default")
 
     async def _calm(self) -> None:
         """The faults are over: whatever is broken is mended, whoever sleeps wakes."""
@@ -436,49 +385,3 @@ class _Killed(BaseException):
 async def _later(at_s: float, what: Coroutine[Any, Any, None]) -> None:
     await asyncio.sleep(at_s)
     await what
-
-
-async def insist(ask: Callable[..., Awaitable[object]], *what: Any, **named: Any) -> None:
-    """Users try again until it is done; admission that knows nothing yet of a queue refuses what leads there."""
-    for number in range(TRIES_MAX):
-        try:
-            await ask(*what, **named)
-        except errors.AlreadyExists:
-            return
-        except (errors.Unreachable, errors.ServerError, errors.Refused):
-            if number == TRIES_MAX - 1:
-                raise
-            await asyncio.sleep(AGAIN_S)
-        else:
-            return
-
-
-def manifest(plan: JobPlan) -> dict[str, Any]:
-    amounts = {GPU: str(plan.gpus)}
-    template = {
-        "metadata": {"annotations": {names.PRETEND_RUN: f"{plan.run_s}s", names.PRETEND_STOP: "3s"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 5,
-            "containers": [{"name": "main", "image": "train", "resources": {"limits": amounts, "requests": amounts}}],
-        },
-    }
-    spec: dict[str, Any] = {
-        "schedulerName": "volcano",
-        "queue": plan.queue,
-        "minAvailable": plan.minimum,
-        "maxRetry": 100,
-        "policies": [{"event": "PodEvicted", "action": "RestartJob"}, {"event": "PodFailed", "action": "RestartJob"}],
-        "tasks": [
-            {"name": "w", "replicas": plan.size, "minAvailable": plan.minimum, "maxRetry": 3, "template": template}
-        ],
-    }
-    if plan.priority:
-        spec["priorityClassName"] = plan.priority
-    notes = {names.RUNNING_ESTIMATE: f"{plan.estimate_s}s"} if plan.estimate_s else {}
-    return {
-        "apiVersion": "batch.volcano.sh/v1alpha1",
-        "kind": "Job",
-        "metadata": {"name": plan.name, "annotations": notes},
-        "spec": spec,
-    }
