@@ -349,6 +349,9 @@ PLANTED = {
     "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
     "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
     "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("users", 5)),
+    "a CronJob starts Jobs beside others, forbidden or not": Planted(
+        cronjobs, "_start_stages", lambda start: lambda job, plan, found, _: start(job, plan, found, ()), ("users", 15)
+    ),
     "admission refuses nothing": Planted(
         Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("reserved", 4)
     ),

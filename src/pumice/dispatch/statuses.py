@@ -338,7 +338,8 @@ class Statuses:
 
     async def _write_queue(self, name: str, allocated: dict[str, str]) -> None:
         try:
-            self.unwritten |= not await self._queues.write(name, allocated)
+            if not await self._queues.write(name, allocated):
+                self.unwritten = True
         finally:
             self._window.release()
 

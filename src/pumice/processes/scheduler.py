@@ -241,7 +241,8 @@ class Scheduler:
         await self._requirements.meet(chosen)
         for metric in self._requirements.metrics(chosen):
             self.meters.add(metric)
-        self._loaded |= await self._store.load(self._requirements.slots(chosen))
+        loaded = await self._store.load(self._requirements.slots(chosen))
+        self._loaded |= loaded
         self._in_force = chosen
         self._wakeups.now()
 

@@ -1,5 +1,6 @@
 """What a cycle found out about a group is written to that group, and not to the next one of its name."""
 
+import asyncio
 import random
 
 import pytest
@@ -15,6 +16,7 @@ from pumice.dispatch.statuses import Statuses
 from pumice.kube.client import Client
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
+from pumice.kube.transport import Response
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
 from pumice.local.up import install_kinds
@@ -236,6 +238,35 @@ async def test_an_answer_about_a_group_whose_end_was_heard_of_before_does_not_br
     report = a_report(group.metadata.uid)
     await statuses.write(Decisions(gangs={report.gang: report}))
     assert (counting.patches, report.gang in cluster.gangs) == (1, False)
+
+
+class Refusing:
+    """Refuses what is written to groups while a write to a queue is under way, which is answered after that."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.queue_asked, self.group_refused = asyncio.Event(), asyncio.Event()
+
+    async def call(self, request):
+        if request.method == "PATCH" and "/podgroups/" in request.path:
+            await self.queue_asked.wait()
+            self.group_refused.set()
+            return Response(409, {}, b'{"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}')
+        if request.method == "PATCH":
+            self.queue_asked.set()
+            await self.group_refused.wait()
+        return await self.inner.call(request)
+
+
+async def test_what_was_refused_is_written_again_though_a_queue_is_answered_later(client):
+    group = await make_group(client)
+    queue = (await client.create(Queue, {"metadata": {"name": "q"}, "spec": {"weight": 1}})).json()
+    refusing = Client(Refusing(client._transport), clock=RealClock(), chance=random.Random(0))
+    _, statuses = statuses_over(refusing, decoding.decode_value(PodGroup, group), decoding.decode_value(Queue, queue))
+    report = a_report(group["metadata"]["uid"])
+    await statuses.write(Decisions(gangs={report.gang: report}, queues={"q": {"cpu": 1000}}))
+    assert (await client.get(Queue, "q")).json()["status"]["allocated"]["cpu"] == "1"
+    assert statuses.unwritten
 
 
 async def test_a_pod_that_was_told_why_it_waits_is_known_with_its_new_version(client):

@@ -6,13 +6,18 @@ import collections
 import itertools
 from typing import TYPE_CHECKING
 
+from pumice.instant import SECOND
+from pumice.sim.worlds.apiserver import START
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pumice.instant import Instant
     from pumice.scheduling.sharing.decayed_usage import Usage
 
 BOUND_S = 0.5  # seconds of the whole cluster, for what is charged from the plan on and not from the bind
 BOUND_PART = 0.05  # and this part of it
+ROUNDED_S = 1.0  # ends are told in whole seconds, rounded down
 
 
 class Ledger:
@@ -21,11 +26,22 @@ class Ledger:
     def __init__(self) -> None:
         self.is_whole = True  # nothing has happened that may take use with it that nobody wrote down
         self.hears_at_once = True  # no watch lags or ends
+        self._total = 0  # now
         self._steps: list[tuple[float, dict[str, float]]] = []  # since when which queue holds which share
+        # What pods had held no more when the store was told so, by queue. Whoever plans seldom counts a pod to its own end, and whoever
+        # plans often until that is heard of (`decayed_usage.usage_at`): both are right. Long only where a node cannot write, to a full disk.
+        self._after_ends: dict[str, float] = collections.defaultdict(float)
 
     def put(self, now: float, held: Mapping[str, int], total: int) -> None:
         """From now on the queues hold so much of that total."""
+        self._total = total
         self._steps.append((now, {queue: gpus / total for queue, gpus in held.items()} if total else {}))
+
+    def end(self, now: float, queue: str, gpus: int, at: Instant | None) -> None:
+        """The store is told that a pod has ended, and when."""
+        if at is not None and self._total:
+            late_s = now - (at - START) / SECOND - ROUNDED_S
+            self._after_ends[queue] += gpus / self._total * max(late_s, 0.0)
 
     def used(self, until: float) -> dict[str, float]:
         """By queue, what was used until then."""
@@ -39,7 +55,8 @@ class Ledger:
         """Where what is told of use at a time is not what was used; nothing where it cannot be."""
         for queue, used in self.used(at).items() if self.is_whole else ():
             usage, _ = told.queues.get(queue, (0.0, 0.0))
+            too_little = used - self._after_ends[queue] - usage
             # Who hears late that a pod ended counts too much.
-            off = abs(usage - used) if self.hears_at_once else used - usage
+            off = max(too_little, usage - used) if self.hears_at_once else too_little
             if queue and off > BOUND_S + BOUND_PART * used:
                 yield f"queue {queue} has used {used:.2f} s of the cluster, and the scheduler remembers {usage:.2f} s"

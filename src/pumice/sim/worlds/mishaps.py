@@ -42,7 +42,7 @@ FLAP_S_MAX = 6.0
 
 # With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
 _BLURS_USAGE = frozenset({
-    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "disk-full", "node-down", "node-flaps", "node-gone",
+    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-flaps", "node-gone",
     "node-deleted", "node-shrinks", "node-cordoned",
 })  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pumice.api import names
+from pumice.api import names, run_time
 from pumice.api.batch import CronJob, Job
 from pumice.api.coordination import Lease
 from pumice.api.core import ConfigMap, Node
@@ -43,6 +43,7 @@ MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang
 RESTART_S = 3.0  # after so long a Job that starts again has asked all of its former pods to go
 TOLD_S = 4.0  # after so long a gang that has started says so
 MUTE_S = 12.0  # so long a gang may wait without a word, once nothing keeps it from being told: its pods come within some seconds
+MUTE_S_MAX = 40.0  # and where a leader may have been lost just before
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
@@ -163,8 +164,7 @@ class Witness:
 
     def _known_since(self) -> float:
         """What was true only before that is known to nobody who decides."""
-        now = self._clock.monotonic()
-        return now - (PROMPT_S if self.is_quiet else STALE_S)
+        return self._clock.monotonic() - (PROMPT_S if self.is_quiet else STALE_S)
 
     def known_room(self, node: str) -> int:
         """The most GPUs that somebody who decides now may take the node to have."""
@@ -224,6 +224,8 @@ class Witness:
             self.complain(f"pod {key} went from node {before.node} to {seen.node or 'none'}")
         if seen.node and (before is None or not before.node):
             self._bound(seen)
+        if seen.is_over and before is not None and before.node and not before.is_over:
+            self.ledger.end(now, self._queue_of(seen), seen.gpus, run_time.ended_at(pod))
         self._count(seen.group)
 
     def _see_node(self, key: str, node: Node) -> None:
@@ -370,10 +372,10 @@ class Witness:
                     f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
                 )
                 gang.partial_since = None
-            if self.is_quiet and gang.mute_since is not None and gang.mute_since < now - MUTE_S:
+            patience = MUTE_S if self.is_quiet else MUTE_S_MAX
+            if gang.mute_since is not None and max(gang.mute_since, calm_since) < now - patience:
                 self.complain(f"gang {key} waits since {gang.mute_since:.3f} s, and does not say why")
                 gang.mute_since = None
-
         for uid, (version, since) in list(self.restarts.items()):
             if max(since, calm_since) < now - RESTART_S:
                 del self.restarts[uid]
