@@ -36,6 +36,7 @@ OUR_NOTES = frozenset(
     {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
 )  # annotations that we write onto groups
 _UNSAID = frozenset({None})
+_INQUEUE, _RUNNING = PodGroupPhase.INQUEUE.value, PodGroupPhase.RUNNING.value
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
@@ -188,12 +189,14 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
     def is_steady(self) -> bool:
         """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
         spec, roles = self.spec, self.spec.role_minimums
-        was_admitted = spec.phase == PodGroupPhase.INQUEUE.value and spec.minimum is None
+        was_admitted = spec.phase == _INQUEUE and spec.minimum is None
         return (
             max(spec.min_member, 1) <= self.counts[Status.RUNNING] == len(self.tasks)
-            and (spec.phase == PodGroupPhase.RUNNING.value or was_admitted)
+            and (spec.phase == _RUNNING or was_admitted)
             and not spec.policies
-            and all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
+            and (
+                not roles or all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
+            )
         )
 
     @once
@@ -267,12 +270,12 @@ def held_between(tasks: Iterable[Task]) -> tuple[Holding, ...]:
 
     No start: nobody has said when. No end: it is held. A member of which nobody says when it ended is left out.
     """
-    found: dict[tuple[Instant | None, Instant | None], amounts.MutableAmounts] = {}
+    found: dict[tuple[Instant | None, Instant | None], list[Amounts]] = {}
     for task in tasks:
         until = run_time.ended_at(task.pod)
         if task.status in OCCUPYING or until is not None:
-            amounts.add(found.setdefault((run_time.bound_at(task.pod), until), {}), task.request.amounts)
-    return tuple((*times, own) for times, own in found.items())
+            found.setdefault((run_time.bound_at(task.pod), until), []).append(task.request.amounts)
+    return tuple([(*times, amounts.sum_of(own)) for times, own in found.items()])
 
 
 def user_of(owned: ObjectMeta | GangSpec, *, trusts_label: bool) -> str:

@@ -7,7 +7,6 @@ so that a sum that was brought up to date is the one that adding up anew would g
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -38,13 +37,13 @@ class AmountSum:
 
     def __init__(self) -> None:
         self._amounts: MutableAmounts = {}
-        self._holders: Counter[str] = Counter()
+        self._holders: dict[str, int] = {}
         self._total: MutableAmounts | None = None
 
     def add(self, more: Amounts, sign: int) -> None:
         self._total = None
         for name, value in more.items():
-            holders = self._holders[name] = self._holders[name] + sign
+            holders = self._holders[name] = self._holders.get(name, 0) + sign
             if holders:
                 self._amounts[name] = self._amounts.get(name, 0) + value * sign
             else:

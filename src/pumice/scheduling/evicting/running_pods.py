@@ -13,7 +13,7 @@ import numpy as np
 from pumice.cluster.tasks import EVICTABLE, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.gangs import Gang
@@ -53,7 +53,7 @@ class RunningPods:
         self._priority: list[int] = []
         self._surplus: list[int] = []
         self._queue: list[int] = []
-        self._names: Sequence[str] = ()
+        self._names: list[str] = []
         self._seen: Mapping[str, Gang] = {}
         self._seen_gangs = -1
         self._concatenate()
@@ -61,35 +61,40 @@ class RunningPods:
     def follow(self, snapshot: Snapshot) -> None:
         """Become what the snapshot has, whatever was before."""
         table = snapshot.nodes
-        former, is_same = self._parts, list(table.names) == list(self._names)
-        self._parts = {}
-        for name, residents in zip(table.names, table.tasks, strict=True):
-            part = former.get(name)
-            if part is None or part.residents is not residents:
-                part, is_same = self._part(residents), False
-            self._parts[name] = part
-        self._names = table.names
+        former, names = self._parts, list(table.names)
+        pairs = list(zip(names, table.tasks, strict=True))
+        changed = {
+            name: each for name, each in pairs if (part := former.get(name)) is None or part.residents is not each
+        }
+        fresh = dict(zip(changed, self._made(list(changed.values())), strict=True))
+        self._parts = {name: fresh[name] if name in fresh else former[name] for name in names}
+        is_same, self._names = not fresh and names == self._names, names
         if not is_same:
             self._concatenate()
         self._follow_gangs(snapshot)
 
-    def _part(self, residents: Residents) -> _Part:
-        tasks = tuple(task for task in residents if task.gang and task.status in EVICTABLE)
-        rows = [(self._number(task.gang), self._request(task.request), task.status, task.preemptable) for task in tasks]
-        return _Part(residents, tasks, np.array(rows, dtype=np.int64).reshape(-1, 4))
-
-    def _number(self, gang: str) -> int:
-        at = self.position.get(gang)
-        if at is None:
-            at = self.position[gang] = len(self.gangs)
-            self.gangs.append(None)
-            self._priority.append(0)
-            self._surplus.append(0)
-            self._queue.append(NO_QUEUE)
-        return at
-
-    def _request(self, request: Request) -> int:
-        return self.requests.setdefault(request, len(self.requests))
+    def _made(self, nodes: Sequence[Residents]) -> Iterator[_Part]:
+        """The parts of some nodes: all their rows are one array, of which each has its slice."""
+        own = [tuple([task for task in each if task.gang and task.status in EVICTABLE]) for each in nodes]
+        tasks = list(itertools.chain.from_iterable(own))
+        position, requests = self.position, self.requests
+        columns = (
+            [position.setdefault(task.gang, len(position)) for task in tasks],
+            [requests.setdefault(task.request, len(requests)) for task in tasks],
+            [task.status for task in tasks],
+            [task.preemptable for task in tasks],
+        )
+        more = len(position) - len(self.gangs)
+        self.gangs += [None] * more
+        self._priority += [0] * more
+        self._surplus += [0] * more
+        self._queue += [NO_QUEUE] * more
+        rows = np.array(columns, dtype=np.int64).T
+        edges = itertools.accumulate(map(len, own), initial=0)
+        return (
+            _Part(each, part, rows[start:end])
+            for each, part, (start, end) in zip(nodes, own, itertools.pairwise(edges), strict=True)
+        )
 
     def _concatenate(self) -> None:
         parts = self._parts.values()

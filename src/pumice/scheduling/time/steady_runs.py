@@ -84,9 +84,15 @@ class SteadyRuns:
         for request, nodes in gang.held:
             kind = self.requests.setdefault(request, len(self.requests))
             for node in nodes:
-                row = self._free_rows.pop() if self._free_rows else self._grow_rows()
-                self._member_gang[row], self._member_node[row] = number, self.nodes[node]
-                self._member_kind[row] = kind
+                if self._free_rows:
+                    row = self._free_rows.pop()
+                    self._member_gang[row], self._member_node[row] = number, self.nodes[node]
+                    self._member_kind[row] = kind
+                else:
+                    row = len(self._member_gang)
+                    self._member_gang.append(number)
+                    self._member_node.append(self.nodes[node])
+                    self._member_kind.append(kind)
                 own.append(row)
 
     def _take(self, gang: Gang) -> None:
@@ -103,11 +109,6 @@ class SteadyRuns:
         for column in (self._started, self._class, self._queue, self._told):
             column.append(NOBODY)
         return len(self._names) - 1
-
-    def _grow_rows(self) -> int:
-        for column in (self._member_gang, self._member_node, self._member_kind):
-            column.append(NOBODY)
-        return len(self._member_gang) - 1
 
     def _class_of(self, gang: Gang) -> int:
         spec = gang.spec
