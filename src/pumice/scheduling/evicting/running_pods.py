@@ -6,6 +6,7 @@ Nodes whose pods have not changed keep their part, and gangs that have not chang
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from pumice.cluster.tasks import EVICTABLE, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.gangs import Gang
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 IDLE_NUMBERS_MAX = 10_000  # of gangs and requests that nobody has any more; with more of them everything is made anew
 ASKED_MAX = 8  # questions about single pods whose answers are kept
 NO_QUEUE = -1
-_READY = (Status.BOUND, Status.BINDING, Status.RUNNING, Status.SUCCEEDED)  # of what a snapshot knows
+_ready = operator.itemgetter(Status.BOUND, Status.BINDING, Status.RUNNING, Status.SUCCEEDED)  # of what a snapshot knows
 
 
 class _Part:
@@ -90,10 +91,9 @@ class RunningPods:
         self._surplus += [0] * more
         self._queue += [NO_QUEUE] * more
         rows = np.array(columns, dtype=np.int64).T
-        edges = itertools.accumulate(map(len, own), initial=0)
         return (
             _Part(each, part, rows[start:end])
-            for each, part, (start, end) in zip(nodes, own, itertools.pairwise(edges), strict=True)
+            for each, part, (start, end) in zip(nodes, own, _slices(own), strict=True)
         )
 
     def _concatenate(self) -> None:
@@ -126,7 +126,7 @@ class RunningPods:
             if gang is not None:
                 self._queue[at] = self.queues.setdefault(gang.spec.queue, len(self.queues))
                 self._priority[at] = gang.spec.priority
-                self._surplus[at] = sum(gang.counts[status] for status in _READY) - gang.spec.min_member
+                self._surplus[at] = sum(_ready(gang.counts)) - gang.spec.min_member
         self.gang_priority: Column = np.array(self._priority, dtype=np.int64)
         self.surplus: Column = np.array(self._surplus, dtype=np.int64)
         self.queue: Indexes = np.array(self._queue, dtype=np.intp)
@@ -147,13 +147,19 @@ class RunningPods:
         if column is None:
             if len(self._answers) >= ASKED_MAX:
                 self._answers.clear()
-            for part in self._parts.values():
-                if ask not in part.answers:
-                    part.answers = {} if len(part.answers) >= ASKED_MAX else part.answers
-                    part.answers[ask] = np.array([ask(task) for task in part.tasks], dtype=np.int64)
+            unasked = [part for part in self._parts.values() if ask not in part.answers]
+            told = np.array([ask(task) for part in unasked for task in part.tasks], dtype=np.int64)
+            for part, (start, end) in zip(unasked, _slices([part.tasks for part in unasked]), strict=True):
+                part.answers = {} if len(part.answers) >= ASKED_MAX else part.answers
+                part.answers[ask] = told[start:end]
             own = [part.answers[ask] for part in self._parts.values()]
             column = self._answers[ask] = np.concatenate([np.zeros(0, dtype=np.int64), *own])
         return column
+
+
+def _slices(parts: Iterable[Sized]) -> Iterator[tuple[int, int]]:
+    """Where each of them is when they stand one after another."""
+    return itertools.pairwise(itertools.accumulate(map(len, parts), initial=0))
 
 
 def of(snapshot: Snapshot) -> RunningPods:

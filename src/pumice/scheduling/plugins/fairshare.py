@@ -176,7 +176,7 @@ def _count(sums: dict[Name, AmountSum], gang: Gang, sign: int, *, trusts_label: 
     if held is None:
         held = sums[name] = AmountSum()
     held.add(gang.occupied, sign)
-    if not held:
+    if sign < 0 and not held:
         del sums[name]
 
 
@@ -299,14 +299,14 @@ class Fairshare(Plugin):
     def _holdings(self, after: Instant | None) -> dict[Name, list[Held]]:
         """What is held now, what pods held that have ended after a time, and when; by queue and by user."""
         session = self.session
-        sums: dict[Name, dict[tuple[Instant, Instant | None], MutableAmounts]] = {}  # what has the same times is one
+        sums: dict[Name, dict[tuple[Instant, Instant | None], list[Amounts]]] = {}  # what has the same times is one
         parts: list[tuple[GangSpec | Orphans, Sequence[Holding]]]
         if after is None:
             parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
         else:
             standing = self._standing(after)
             sums = {
-                name: {(after, None): held.total()} for name, held in standing.held.items() if name[0] in self.paths
+                name: {(after, None): [held.total()]} for name, held in standing.held.items() if name[0] in self.paths
             }
             fresh = (gang for gang in standing.fresh.values() if gang.key in session.gangs)
             parts = [(gang.spec, gang.held_between) for gang in (*fresh, *(each.gang for each in session.restless))]
@@ -317,10 +317,10 @@ class Fairshare(Plugin):
             for since, until, own in holdings:
                 if after is None or until is None or until > after:
                     times = session.now if since is None else since, until
-                    amounts.add(sums.setdefault(name, {}).setdefault(times, {}), own)
+                    sums.setdefault(name, {}).setdefault(times, []).append(own)
         found: dict[Name, list[Held]] = {}
         for (queue, user), by_times in sums.items():
-            held = [Held(since, own, until) for (since, until), own in by_times.items()]
+            held = [Held(since, amounts.sum_of(own), until) for (since, until), own in by_times.items()]
             for name in ((queue, user), *((above, "") for above in self.paths[queue])):
                 found.setdefault(name, []).extend(held)
         return found

@@ -39,7 +39,7 @@ class _ByQueue:
         held.elastic.add(amounts.surplus(gang.occupied, minimum) if minimum else gang.occupied, sign)
         if minimum is not None:
             held.admitted.add(admitted.outstanding(gang), sign)
-        if not held.gangs:
+        if sign < 0 and not held.gangs:
             del self.queues[queue]
 
 

@@ -93,12 +93,9 @@ SLOT = Slot("run-times", Remembered, persistent=True)
 
 def kind_of(gang: Gang) -> str:
     """The kind of run that a gang is; users choose these texts, so only a fingerprint of them is kept."""
-    known: str | None = gang.known.get(kind_of)
-    if known is None:
-        spec = gang.spec
-        of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
-        known = gang.known[kind_of] = kind(spec.user, spec.queue, of_job or spec.job or spec.name)
-    return known
+    spec = gang.spec
+    of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
+    return kind(spec.user, spec.queue, of_job or spec.job or spec.name)
 
 
 def kind(user: str, queue: str, name: str) -> str:
