@@ -103,15 +103,18 @@ def start_time(pod: Pod) -> str | None:
 
 def bound_at(pod: Pod) -> Instant | None:
     """When a pod was bound, as the API server says, else when its kubelet began with it; None where neither is told."""
-    conditions = pod.status.conditions
-    told = (each.last_transition_time for each in conditions if each.type == "PodScheduled" and each.status == "True")
-    return known_moment(next(told, None)) or known_moment(pod.status.start_time)
+    for each in pod.status.conditions:
+        if each.type == "PodScheduled" and each.status == "True":
+            return known_moment(each.last_transition_time) or known_moment(pod.status.start_time)
+    return known_moment(pod.status.start_time)
 
 
 def ended_at(pod: Pod, *, is_gone: bool = False) -> Instant | None:
     """When the last container of a pod ended that has succeeded or failed, or is gone; None for others, and where nothing is told."""
     has_ended = pod.status.phase in ENDED
-    ends = [each.state.terminated for each in pod.status.container_statuses] if has_ended or is_gone else []
+    if not has_ended and not is_gone:
+        return None
+    ends = [each.state.terminated for each in pod.status.container_statuses]
     told = [end.finished_at for end in ends if end is not None] if all(ends) else []
     if not any(told) and has_ended:
         told = [each.last_transition_time for each in pod.status.conditions]

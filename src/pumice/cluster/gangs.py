@@ -36,6 +36,8 @@ OUR_NOTES = frozenset(
     {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
 )  # annotations that we write onto groups
 _UNSAID = frozenset({None})
+TOGETHER_MAX = 4096  # sums of equal requests that are kept
+_INQUEUE, _RUNNING = PodGroupPhase.INQUEUE.value, PodGroupPhase.RUNNING.value
 NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
@@ -125,7 +127,8 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
     @once
     def started(self) -> Instant | None:
         """When the gang's minimum was started (run_time.py); None while too few members have been."""
-        recorded = run_time.run_of(self.spec.annotations).started
+        notes = self.spec.annotations
+        recorded = run_time.run_of(notes).started if names.RUN in notes else None
         starts = [_start_text(task) for task in self.tasks if task.status in OCCUPYING or task.status in FINISHED]
         try:
             return run_time.started_at(starts, self.spec.min_member, recorded)
@@ -188,12 +191,15 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
     def is_steady(self) -> bool:
         """Whether it runs and is whole: nothing is to be admitted, placed, mended or said of any member."""
         spec, roles = self.spec, self.spec.role_minimums
-        was_admitted = spec.phase == PodGroupPhase.INQUEUE.value and spec.minimum is None
+        was_admitted = spec.phase == _INQUEUE and spec.minimum is None
         return (
             max(spec.min_member, 1) <= self.counts[Status.RUNNING] == len(self.tasks)
-            and (spec.phase == PodGroupPhase.RUNNING.value or was_admitted)
+            and (spec.phase == _RUNNING or was_admitted)
             and not spec.policies
-            and all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
+            and (
+                not roles
+                or all(sum(task.role == role for task in self.tasks) >= least for role, least in roles.items())
+            )
         )
 
     @once
@@ -267,12 +273,24 @@ def held_between(tasks: Iterable[Task]) -> tuple[Holding, ...]:
 
     No start: nobody has said when. No end: it is held. A member of which nobody says when it ended is left out.
     """
-    found: dict[tuple[Instant | None, Instant | None], amounts.MutableAmounts] = {}
+    found: dict[tuple[Instant | None, Instant | None], list[Request]] = {}
     for task in tasks:
         until = run_time.ended_at(task.pod)
         if task.status in OCCUPYING or until is not None:
-            amounts.add(found.setdefault((run_time.bound_at(task.pod), until), {}), task.request.amounts)
-    return tuple((*times, own) for times, own in found.items())
+            found.setdefault((run_time.bound_at(task.pod), until), []).append(task.request)
+    return tuple([(*times, _together(own)) for times, own in found.items()])
+
+
+def _together(requests: Sequence[Request]) -> Amounts:
+    """What all of them ask for: where they are alike, as in most gangs, one object for all gangs of that size."""
+    if requests and requests.count(requests[0]) == len(requests):
+        return _times(requests[0], len(requests))
+    return amounts.sum_of([request.amounts for request in requests])
+
+
+@functools.lru_cache(TOGETHER_MAX)
+def _times(request: Request, times: int) -> Amounts:
+    return {name: value * times for name, value in request.amounts.items()}
 
 
 def user_of(owned: ObjectMeta | GangSpec, *, trusts_label: bool) -> str:
@@ -295,11 +313,9 @@ def _in_order(tasks: Iterable[Task]) -> tuple[Task, ...]:
 def gang_of(spec: GangSpec, tasks: Iterable[Task]) -> Gang:
     members = _in_order(tasks)
     counts = [0] * len(Status)
-    occupied: amounts.MutableAmounts = {}
     for task in members:
         counts[task.status] += 1
-        if task.status in OCCUPYING:
-            amounts.add(occupied, task.request.amounts)
+    occupied = _together([task.request for task in members if task.status in OCCUPYING])
     spec = _with_members_times(spec, members)
     return Gang(spec, members, _sub_gangs(spec, members), tuple(counts), occupied)
 

@@ -56,7 +56,9 @@ OWN_MEMORY: tuple[tuple[Slot[Any], Callable[[Session], msgspec.Struct]], ...] = 
     (deadlocks.SLOT, deadlocks.next_value),
 )
 CLAIM_SECONDS = 300  # the longest that evicted pods may take to leave before their room is free for all gangs again
-_RUNS = frozenset({PodGroupPhase.RUNNING.value, PodGroupPhase.UNKNOWN.value})
+_RUNNING = PodGroupPhase.RUNNING.value
+_RUNS = frozenset({_RUNNING, PodGroupPhase.UNKNOWN.value})
+_READY = (Condition(PodGroupConditionType.SCHEDULED.value, True, "tasks in gang are ready to be scheduled"),)
 
 
 def close(session: Session) -> Decisions:
@@ -290,11 +292,11 @@ def _report_steady(gang: Gang, expected: Expected | None) -> GangReport:
     """As `_report`, of a gang that goes on."""
     return GangReport(
         gang=gang.key,
-        phase=PodGroupPhase.RUNNING.value,
+        phase=_RUNNING,
         running=gang.counts[Status.RUNNING],
         succeeded=0,
         failed=0,
-        conditions=(*_conditions_of_ready(gang.spec), *_deadlocked(gang.spec, ())),
+        conditions=(*_conditions_of_ready(gang.spec), *_deadlocked(gang.spec, ())) if gang.spec.conditions else _READY,
         why=None,
         reasons=(),
         pods=(),
@@ -502,11 +504,10 @@ def _deadlocked(spec: GangSpec, reasons: Sequence[verdict.Reason]) -> tuple[Cond
 
 
 def _conditions_of_ready(spec: GangSpec) -> tuple[Condition, ...]:
-    unschedulable, scheduled = PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value
-    found = [Condition(scheduled, True, "tasks in gang are ready to be scheduled")]
+    unschedulable = PodGroupConditionType.UNSCHEDULABLE.value
     if any(condition.type == unschedulable for condition in spec.conditions):
-        found.append(Condition(unschedulable, False, "tasks in gang are ready to be scheduled"))
-    return tuple(found)
+        return (*_READY, Condition(unschedulable, False, _READY[0].reason))
+    return _READY
 
 
 def _conditions_before_pods(gang: GangState, why: GangSummary | verdict.Reason | None) -> tuple[Condition, ...]:

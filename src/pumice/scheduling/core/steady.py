@@ -7,7 +7,6 @@ so that a sum that was brought up to date is the one that adding up anew would g
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
@@ -32,34 +31,52 @@ P = ParamSpec("P")
 
 
 class AmountSum:
-    """Amounts of many; a name that nobody has any more is absent again."""
+    """Amounts of many; a name that nobody has any more is absent again.
 
-    __slots__ = ("_amounts", "_holders", "_total")
+    What equal gangs hold is mostly one object, and is counted before it is added up.
+    """
+
+    __slots__ = ("_amounts", "_holders", "_last", "_times", "_total")
 
     def __init__(self) -> None:
         self._amounts: MutableAmounts = {}
-        self._holders: Counter[str] = Counter()
+        self._holders: dict[str, int] = {}
         self._total: MutableAmounts | None = None
+        self._last: Amounts = {}
+        self._times = 0  # that the last is still to be added
 
     def add(self, more: Amounts, sign: int) -> None:
+        """`more` is not to change afterwards."""
+        if more is not self._last:
+            self._add_last()
+            self._last = more
+        self._times += sign
+
+    def _add_last(self) -> None:
+        times, self._times = self._times, 0
+        if not times:
+            return
         self._total = None
-        for name, value in more.items():
-            holders = self._holders[name] = self._holders[name] + sign
+        for name, value in self._last.items():
+            holders = self._holders[name] = self._holders.get(name, 0) + times
             if holders:
-                self._amounts[name] = self._amounts.get(name, 0) + value * sign
+                self._amounts[name] = self._amounts.get(name, 0) + value * times
             else:
                 del self._amounts[name], self._holders[name]
 
     def total(self) -> MutableAmounts:
         """In the order of names, whoever came first."""
+        self._add_last()
         if self._total is None:
             self._total = dict(sorted(self._amounts.items()))
         return self._total.copy()
 
     def __bool__(self) -> bool:
+        self._add_last()
         return bool(self._holders)
 
     def copy(self) -> AmountSum:
+        self._add_last()
         twin = AmountSum()
         twin._amounts, twin._holders = self._amounts.copy(), self._holders.copy()
         return twin

@@ -6,6 +6,7 @@ Nodes whose pods have not changed keep their part, and gangs that have not chang
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from pumice.cluster.tasks import EVICTABLE, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Sized
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.gangs import Gang
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 IDLE_NUMBERS_MAX = 10_000  # of gangs and requests that nobody has any more; with more of them everything is made anew
 ASKED_MAX = 8  # questions about single pods whose answers are kept
 NO_QUEUE = -1
-_READY = (Status.BOUND, Status.BINDING, Status.RUNNING, Status.SUCCEEDED)  # of what a snapshot knows
+_ready = operator.itemgetter(Status.BOUND, Status.BINDING, Status.RUNNING, Status.SUCCEEDED)  # of what a snapshot knows
 
 
 class _Part:
@@ -53,7 +54,7 @@ class RunningPods:
         self._priority: list[int] = []
         self._surplus: list[int] = []
         self._queue: list[int] = []
-        self._names: Sequence[str] = ()
+        self._names: list[str] = []
         self._seen: Mapping[str, Gang] = {}
         self._seen_gangs = -1
         self._concatenate()
@@ -61,35 +62,39 @@ class RunningPods:
     def follow(self, snapshot: Snapshot) -> None:
         """Become what the snapshot has, whatever was before."""
         table = snapshot.nodes
-        former, is_same = self._parts, list(table.names) == list(self._names)
-        self._parts = {}
-        for name, residents in zip(table.names, table.tasks, strict=True):
-            part = former.get(name)
-            if part is None or part.residents is not residents:
-                part, is_same = self._part(residents), False
-            self._parts[name] = part
-        self._names = table.names
+        former, names = self._parts, list(table.names)
+        pairs = list(zip(names, table.tasks, strict=True))
+        changed = {
+            name: each for name, each in pairs if (part := former.get(name)) is None or part.residents is not each
+        }
+        fresh = dict(zip(changed, self._made(list(changed.values())), strict=True))
+        self._parts = {name: fresh[name] if name in fresh else former[name] for name in names}
+        is_same, self._names = not fresh and names == self._names, names
         if not is_same:
             self._concatenate()
         self._follow_gangs(snapshot)
 
-    def _part(self, residents: Residents) -> _Part:
-        tasks = tuple(task for task in residents if task.gang and task.status in EVICTABLE)
-        rows = [(self._number(task.gang), self._request(task.request), task.status, task.preemptable) for task in tasks]
-        return _Part(residents, tasks, np.array(rows, dtype=np.int64).reshape(-1, 4))
-
-    def _number(self, gang: str) -> int:
-        at = self.position.get(gang)
-        if at is None:
-            at = self.position[gang] = len(self.gangs)
-            self.gangs.append(None)
-            self._priority.append(0)
-            self._surplus.append(0)
-            self._queue.append(NO_QUEUE)
-        return at
-
-    def _request(self, request: Request) -> int:
-        return self.requests.setdefault(request, len(self.requests))
+    def _made(self, nodes: Sequence[Residents]) -> Iterator[_Part]:
+        """The parts of some nodes: all their rows are one array, of which each has its slice."""
+        own = [tuple([task for task in each if task.gang and task.status in EVICTABLE]) for each in nodes]
+        tasks = list(itertools.chain.from_iterable(own))
+        position, requests = self.position, self.requests
+        columns = (
+            [position.setdefault(task.gang, len(position)) for task in tasks],
+            [requests.setdefault(task.request, len(requests)) for task in tasks],
+            [task.status for task in tasks],
+            [task.preemptable for task in tasks],
+        )
+        more = len(position) - len(self.gangs)
+        self.gangs += [None] * more
+        self._priority += [0] * more
+        self._surplus += [0] * more
+        self._queue += [NO_QUEUE] * more
+        rows = np.array(columns, dtype=np.int64).T
+        return (
+            _Part(each, part, rows[start:end])
+            for each, part, (start, end) in zip(nodes, own, _slices(own), strict=True)
+        )
 
     def _concatenate(self) -> None:
         parts = self._parts.values()
@@ -121,7 +126,7 @@ class RunningPods:
             if gang is not None:
                 self._queue[at] = self.queues.setdefault(gang.spec.queue, len(self.queues))
                 self._priority[at] = gang.spec.priority
-                self._surplus[at] = sum(gang.counts[status] for status in _READY) - gang.spec.min_member
+                self._surplus[at] = sum(_ready(gang.counts)) - gang.spec.min_member
         self.gang_priority: Column = np.array(self._priority, dtype=np.int64)
         self.surplus: Column = np.array(self._surplus, dtype=np.int64)
         self.queue: Indexes = np.array(self._queue, dtype=np.intp)
@@ -142,13 +147,19 @@ class RunningPods:
         if column is None:
             if len(self._answers) >= ASKED_MAX:
                 self._answers.clear()
-            for part in self._parts.values():
-                if ask not in part.answers:
-                    part.answers = {} if len(part.answers) >= ASKED_MAX else part.answers
-                    part.answers[ask] = np.array([ask(task) for task in part.tasks], dtype=np.int64)
+            unasked = [part for part in self._parts.values() if ask not in part.answers]
+            told = np.array([ask(task) for part in unasked for task in part.tasks], dtype=np.int64)
+            for part, (start, end) in zip(unasked, _slices([part.tasks for part in unasked]), strict=True):
+                part.answers = {} if len(part.answers) >= ASKED_MAX else part.answers
+                part.answers[ask] = told[start:end]
             own = [part.answers[ask] for part in self._parts.values()]
             column = self._answers[ask] = np.concatenate([np.zeros(0, dtype=np.int64), *own])
         return column
+
+
+def _slices(parts: Iterable[Sized]) -> Iterator[tuple[int, int]]:
+    """Where each of them is when they stand one after another."""
+    return itertools.pairwise(itertools.accumulate(map(len, parts), initial=0))
 
 
 def of(snapshot: Snapshot) -> RunningPods:

@@ -39,10 +39,13 @@ class _Shares:
     def __init__(self, total: Amounts) -> None:
         self.total = total
         self.shares: dict[str, float] = {}
+        self._last: tuple[Amounts, float] = ({}, 0.0)  # what equal gangs hold is mostly one object
 
     def add(self, gang: Gang, sign: int) -> None:
         if sign > 0:
-            self.shares[gang.key] = amounts.dominant_share(gang.occupied, self.total)
+            if self._last[0] is not gang.occupied:
+                self._last = gang.occupied, amounts.dominant_share(gang.occupied, self.total)
+            self.shares[gang.key] = self._last[1]
         else:
             del self.shares[gang.key]
 

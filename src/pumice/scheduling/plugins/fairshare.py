@@ -140,11 +140,7 @@ class _Users:
         self.priorities: Counter[tuple[str, int]] = Counter()  # with the queue
 
     def add(self, gang: Gang, sign: int) -> None:
-        name = gang.spec.queue, gang.spec.user_by(trusts_label=self.trusts_label)
-        held = self.held.setdefault(name, AmountSum())
-        held.add(gang.occupied, sign)
-        if not held:
-            del self.held[name]
+        _count(self.held, gang, sign, trusts_label=self.trusts_label)
         rank = gang.spec.queue, gang.spec.priority
         self.priorities[rank] += sign
         if not self.priorities[rank]:
@@ -164,21 +160,24 @@ class _Standing:
         if sign > 0:
             self.fresh[gang.key] = gang
         elif self.fresh.pop(gang.key, None) is None:
-            self._count(gang, -1)
+            _count(self.held, gang, -1, trusts_label=self.trusts_label)
 
     def settle(self, after: Instant) -> None:
         """Put those together that hold all that they hold since then at least."""
         self.settled = after
         for gang in list(self.fresh.values()):
             if all(since is not None and since <= after and until is None for since, until, _ in gang.held_between):
-                self._count(self.fresh.pop(gang.key), 1)
+                _count(self.held, self.fresh.pop(gang.key), 1, trusts_label=self.trusts_label)
 
-    def _count(self, gang: Gang, sign: int) -> None:
-        name = gang.spec.queue, gang.spec.user_by(trusts_label=self.trusts_label)
-        held = self.held.setdefault(name, AmountSum())
-        held.add(gang.occupied, sign)
-        if not held:
-            del self.held[name]
+
+def _count(sums: dict[Name, AmountSum], gang: Gang, sign: int, *, trusts_label: bool) -> None:
+    name = gang.spec.queue, gang.spec.user_by(trusts_label=trusts_label)
+    held = sums.get(name)
+    if held is None:
+        held = sums[name] = AmountSum()
+    held.add(gang.occupied, sign)
+    if sign < 0 and not held:
+        del sums[name]
 
 
 class Fairshare(Plugin):
@@ -300,33 +299,30 @@ class Fairshare(Plugin):
     def _holdings(self, after: Instant | None) -> dict[Name, list[Held]]:
         """What is held now, what pods held that have ended after a time, and when; by queue and by user."""
         session = self.session
-        found: dict[Name, list[Held]] = {}
+        sums: dict[Name, dict[tuple[Instant, Instant | None], list[Amounts]]] = {}  # what has the same times is one
         parts: list[tuple[GangSpec | Orphans, Sequence[Holding]]]
         if after is None:
             parts = [(gang.spec, gang.held_between) for gang in (session.snapshot.gangs[key] for key in session.gangs)]
         else:
             standing = self._standing(after)
-            for (queue, user), sums in standing.held.items():
-                for name in (
-                    ((queue, user), *((above, "") for above in self.paths.get(queue, ())))
-                    if queue in self.paths
-                    else ()
-                ):
-                    found.setdefault(name, []).append(Held(after, sums.total()))
+            sums = {
+                name: {(after, None): [held.total()]} for name, held in standing.held.items() if name[0] in self.paths
+            }
             fresh = (gang for gang in standing.fresh.values() if gang.key in session.gangs)
             parts = [(gang.spec, gang.held_between) for gang in (*fresh, *(each.gang for each in session.restless))]
         left = session.snapshot.orphans.values()
         parts += [(each, each.held_between) for each in left if each.queue in self.paths]
         for owner, holdings in parts:
-            held = [
-                Held(session.now if since is None else since, own, until)
-                for since, until, own in holdings
-                if after is None or until is None or until > after
-            ]
-            if held:
-                user = owner.user_by(trusts_label=self.args.trust_user_label)
-                for name in ((owner.queue, user), *((above, "") for above in self.paths[owner.queue])):
-                    found.setdefault(name, []).extend(held)
+            name = owner.queue, owner.user_by(trusts_label=self.args.trust_user_label)
+            for since, until, own in holdings:
+                if after is None or until is None or until > after:
+                    times = session.now if since is None else since, until
+                    sums.setdefault(name, {}).setdefault(times, []).append(own)
+        found: dict[Name, list[Held]] = {}
+        for (queue, user), by_times in sums.items():
+            held = [Held(since, amounts.sum_of(own), until) for (since, until), own in by_times.items()]
+            for name in ((queue, user), *((above, "") for above in self.paths[queue])):
+                found.setdefault(name, []).extend(held)
         return found
 
     def _standing(self, after: Instant) -> _Standing:

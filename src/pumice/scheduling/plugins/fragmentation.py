@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pumice.cluster.columns import Column
+    from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
@@ -105,7 +106,7 @@ class Fragmentation(Plugin):
         self.session = session
         self.book = session.shared(CardBook)
         self._pools: dict[str, Pool] | None = None
-        self._kinds: dict[Shape, Typical | None] = {}
+        self._kinds: dict[tuple[Request, Ask | None], Typical | None] = {}
         self._paths: dict[tuple[Ask, State], list[int]] = {}
         self.gpu_rows = [row for row, name in enumerate(session.room.table.axis.names) if self.args.counted(name)]
         if self.args.weight:
@@ -116,19 +117,19 @@ class Fragmentation(Plugin):
 
     def kind(self, task: Task) -> Typical | None:
         """The task as a typical pod; None for one that asks for no GPU."""
-        shape = self.session.shape(task)
-        if shape not in self._kinds:
-            self._kinds[shape] = self._kind(shape)
-        return self._kinds[shape]
+        key = task.request, self.book.ask(task)
+        if key not in self._kinds:
+            self._kinds[key] = self._kind(*key)
+        return self._kinds[key]
 
-    def _kind(self, shape: Shape) -> Typical | None:
-        cpu, memory = int(shape.demand[CPU_ROW]), int(shape.demand[MEMORY_ROW])
-        ask = self.book.ask(shape.example)
+    def _kind(self, request: Request, ask: Ask | None) -> Typical | None:
+        axis = self.session.room.table.axis
+        demand = axis.demand(request)
+        cpu, memory = int(demand[CPU_ROW]), int(demand[MEMORY_ROW])
         if ask is not None:
             return fragmentation.of_cards(ask, cpu, memory)
-        names = self.session.room.table.axis.names
-        row = next((row for row in self.gpu_rows if shape.demand[row] > 0), None)
-        return None if row is None else Typical(names[row], int(shape.demand[row]), cpu, memory)
+        row = next((row for row in self.gpu_rows if demand[row] > 0), None)
+        return None if row is None else Typical(axis.names[row], int(demand[row]), cpu, memory)
 
     def typical(self) -> list[tuple[Typical, int]]:
         """The most frequent kinds of pods, with how often they come."""
@@ -151,8 +152,8 @@ class Fragmentation(Plugin):
             return Counter(dict(known))
         running = (
             task
-            for gang in self.session.gangs.values()
-            for task in gang.gang.tasks
+            for gang in (self.session.snapshot.gangs[key] for key in self.session.gangs)  # their states are not needed
+            for task in gang.tasks
             if task.status in (Status.RUNNING, Status.BOUND)
         )
         kinds = (self.kind(task) for task in itertools.islice(running, RECENT_MAX))

@@ -36,10 +36,10 @@ class _ByQueue:
             held = self.queues[queue] = Holding()
         held.gangs += sign
         held.occupied.add(gang.occupied, sign)
-        held.elastic.add(amounts.surplus(gang.occupied, minimum or {}), sign)
+        held.elastic.add(amounts.surplus(gang.occupied, minimum) if minimum else gang.occupied, sign)
         if minimum is not None:
             held.admitted.add(admitted.outstanding(gang), sign)
-        if not held.gangs:
+        if sign < 0 and not held.gangs:
             del self.queues[queue]
 
 

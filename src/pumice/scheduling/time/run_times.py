@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import math
 import re
+import string
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -34,8 +35,9 @@ QUANTILE = 0.8  # four of five runs of the past would have ended in time
 KINDS_MAX = 2_000  # of about 170 bytes each; beyond it those that were longest without a run are forgotten
 COUNTED_MAX = 6_000  # finished gangs that are still there, of about 20 bytes each
 ASKED_FOR_BY = "reservation"  # the plugin without which nobody asks, and nothing is remembered
-_DIGITS = re.compile(r"[0-9]+")
+_NO_DIGITS = str.maketrans("", "", string.digits)
 _UID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # controllers name groups after their owners' uids
+UID_CHARS = 36
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,18 +93,20 @@ SLOT = Slot("run-times", Remembered, persistent=True)
 
 def kind_of(gang: Gang) -> str:
     """The kind of run that a gang is; users choose these texts, so only a fingerprint of them is kept."""
-    known: str | None = gang.known.get(kind_of)
-    if known is None:
-        spec = gang.spec
-        of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
-        known = gang.known[kind_of] = kind(spec.user, spec.queue, of_job or spec.job or spec.name)
-    return known
+    spec = gang.spec
+    of_job = gang.tasks[0].pod.metadata.annotations.get(names.JOB_NAME) if gang.tasks else None
+    return kind(spec.user, spec.queue, of_job or spec.job or spec.name)
+
+
+def kind(user: str, queue: str, name: str) -> str:
+    """The same, of a gang that is known by these texts alone."""
+    stem = name if len(name) < UID_CHARS else _UID.sub("", name)
+    return _kind(user, queue, stem.translate(_NO_DIGITS))
 
 
 @functools.lru_cache(KINDS_MAX)
-def kind(user: str, queue: str, name: str) -> str:
-    """The same, of a gang that is known by these texts alone."""
-    return fingerprint(user, queue, _DIGITS.sub("", _UID.sub("", name)))
+def _kind(user: str, queue: str, stem: str) -> str:
+    return fingerprint(user, queue, stem)
 
 
 def next_value(session: Session) -> Remembered:

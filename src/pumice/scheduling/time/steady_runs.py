@@ -15,7 +15,7 @@ from pumice.scheduling.core.decisions import Expected
 from pumice.scheduling.time import run_times
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Collection, Hashable, Mapping, Sequence
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.gangs import Gang
@@ -60,7 +60,7 @@ class SteadyRuns:
         self._classes: dict[Hashable, int] = {}
         self._examples: list[Gang] = []  # one of each class
         self._estimates: list[Estimate | None] = []  # of each class, when somebody last asked
-        self._rows: dict[str, list[int]] = {}
+        self._rows: dict[str, Sequence[int]] = {}
         self._member_gang, self._member_node, self._member_kind = array("q"), array("q"), array("q")
         self._free: list[int] = []
         self._free_rows: list[int] = []
@@ -74,20 +74,29 @@ class SteadyRuns:
             self._take(gang)
 
     def _put(self, gang: Gang) -> None:
-        number = self._free.pop() if self._free else self._grow()
-        self._number[gang.key] = number
-        self._names[number] = gang.key
-        self._started[number] = UNKNOWN if gang.started is None else gang.started
+        key, started = gang.key, gang.started
+        number = self._number[key] = self._free.pop() if self._free else self._grow()
+        self._names[number] = key
+        self._started[number] = UNKNOWN if started is None else started
         self._class[number] = self._class_of(gang)
         self._queue[number] = self.queues[gang.spec.queue]
-        own = self._rows[gang.key] = []
-        for request, nodes in gang.held:
-            kind = self.requests.setdefault(request, len(self.requests))
-            for node in nodes:
-                row = self._free_rows.pop() if self._free_rows else self._grow_rows()
-                self._member_gang[row], self._member_node[row] = number, self.nodes[node]
-                self._member_kind[row] = kind
-                own.append(row)
+        members = [task for task in gang.tasks if task.node]
+        nodes, requests = [self.nodes[task.node] for task in members], self.requests
+        kinds = [requests.setdefault(task.request, len(requests)) for task in members]
+        self._rows[key] = self._put_members(number, nodes, kinds)
+
+    def _put_members(self, number: int, nodes: list[int], kinds: list[int]) -> Sequence[int]:
+        """In rows that are free, where there are enough of them."""
+        if len(self._free_rows) < len(nodes):
+            first = len(self._member_gang)
+            self._member_gang.extend([number] * len(nodes))
+            self._member_node.extend(nodes)
+            self._member_kind.extend(kinds)
+            return range(first, first + len(nodes))
+        rows = [self._free_rows.pop() for _ in nodes]
+        for row, node, kind in zip(rows, nodes, kinds, strict=True):
+            self._member_gang[row], self._member_node[row], self._member_kind[row] = number, node, kind
+        return rows
 
     def _take(self, gang: Gang) -> None:
         number = self._number.pop(gang.key)
@@ -103,11 +112,6 @@ class SteadyRuns:
         for column in (self._started, self._class, self._queue, self._told):
             column.append(NOBODY)
         return len(self._names) - 1
-
-    def _grow_rows(self) -> int:
-        for column in (self._member_gang, self._member_node, self._member_kind):
-            column.append(NOBODY)
-        return len(self._member_gang) - 1
 
     def _class_of(self, gang: Gang) -> int:
         spec = gang.spec

@@ -195,3 +195,42 @@ def test_only_what_the_cluster_says_has_changed_is_looked_at():
     assert [gang.key for gang in found.restless][-1] == "default/z"
     with pytest.raises(AssertionError, match="all gangs"):
         found.follow(Unread(second.gangs), second.lineage)  # of these the lineage says nothing
+
+
+# ------------------------------------------------------------------------------------------------------ amounts
+
+
+def test_equal_amounts_that_come_and_go_in_turn_with_others_are_counted_one_by_one():
+    one, two = {"cpu": 1, "gpu": 2}, {"cpu": 10}
+    held = steady.AmountSum()
+    for more, sign in ((one, 1), (one, 1), (two, 1), (one, -1), (two, 1), (two, -1)):
+        held.add(more, sign)
+    assert held.total() == {"cpu": 11, "gpu": 2}
+    held.add(one, -1)
+    assert held.copy().total() == held.total() == {"cpu": 10}
+    held.add(two, -1)
+    assert not held
+
+
+def test_gangs_of_the_same_size_and_request_hold_one_object():
+    gangs = a_busy_cluster().snapshot().gangs
+    assert gangs["default/r1"].occupied is gangs["default/r2"].occupied
+    assert gangs["default/r1"].occupied["cpu"] == 2000
+
+
+def test_rows_of_members_that_are_gone_are_used_again_where_there_are_enough():
+    gangs = a_cluster(
+        a_node("n1", cpu="9"),
+        a_gang("two", 2, running=["n1"] * 2, group=RUNNING),
+        a_gang("three", 3, running=["n1"] * 3, group=RUNNING),
+        a_gang("one", 1, running=["n1"], group=RUNNING),
+    ).snapshot().gangs  # fmt: skip
+    two, three, one = (gangs[f"default/{name}"] for name in ("two", "three", "one"))
+    runs = SteadyRuns()
+    runs.add(two, 1)
+    runs.add(two, -1)
+    runs.add(three, 1)  # two free rows are too few
+    runs.add(one, 1)
+    runs.add(two, 1)  # one row is left
+    names = runs.names_of(runs.members(()).gang)
+    assert sorted(names) == ["default/one"] + ["default/three"] * 3 + ["default/two"] * 2
