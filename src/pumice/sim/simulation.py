@@ -237,20 +237,19 @@ def _backlog(
     strict, policy = settings.get("strict", False), settings.get("policy", builtin.TEXT)
     queues = {each.queue for each in work}
     is_known = (
-        policy == policies.NAMED["fifo"].text
-        if strict
-        else policy == policies.NAMED["easy"].text and len(queues) == 1
+        policy == policies.NAMED["fifo"].text if strict else policy == policies.NAMED["easy"].text and len(queues) == 1
     )
     of_others = not isinstance(settings.get("queues") or {}, Mapping) or bool(settings.get("extra_plugins"))
     if not is_known or of_others or any(isinstance(each, PriorityClass) and each.global_default for each in standing):
         return None
     slots = [gpus_of(each) for each in machines]
-    return Backlog(sum(slots), max(slots, default=0), may_pass=not strict)
+    all_alike = all(_ask("", each) is not None and each.minimum in {None, each.size} for each in work)
+    return Backlog(sum(slots), max(slots, default=0), may_pass=not strict, all_alike=all_alike)
 
 
 def _ask(key: str, job: Submission) -> Ask | None:
     """What a gang asks for that is like any other but for its size; None where more than that decides when it starts."""
-    if job.priority_class or job.annotations or job.slots < 1:
+    if job.objects or job.priority_class or job.annotations or job.slots < 1:
         return None
     least = job.slots * (job.size if job.minimum is None else job.minimum)
     return Ask(key, job.queue, ((START + _span(job.at_s)) // instant.SECOND, key), least, job.slots)

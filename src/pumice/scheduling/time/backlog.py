@@ -2,15 +2,20 @@
 
 Of one queue, in the order of turns, let those before a gang ask for so many slots. The gang cannot start where these and its own are more than
 are free in all, if nobody passes; and if gangs may pass, where its own are. One reservation is for the first gang that finds no room: that is
-one of those before which no more is asked for than is free. All others are held back, and handed over as soon as this is no longer so.
+one of those before which no more is asked for than is free. All others are held back, and handed over as soon as this is no longer so. Those
+that were seen while more was free, and found no room, are taken back.
 """
 
 from __future__ import annotations
 
 import bisect
+import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
+from pumice.api.pods import Pod
 from pumice.scheduling.time import reservations
 from pumice.values import Value
 
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 
 Objects: TypeAlias = "Callable[[], Iterable[Struct]]"
 Place: TypeAlias = tuple[int, str]
+Entry: TypeAlias = "tuple[Place, Ask, Objects, int]"  # and how often it was taken back
+TAKEN_BACK_LEAST = 4  # at once: to take a gang back, and to hand it over again, costs about as much as two turns
 
 
 class Ask(Value):
@@ -38,15 +45,17 @@ class Backlog:
     """Gangs of a strict queue each or, with `may_pass`, of the only queue, in which the first that finds no room has a reservation.
 
     `slots` are all there are, `largest` those of one node. Who can never start for want of them is not held back, and holds up nobody here:
-    the engine says what that means for others.
+    the engine says what that means for others. The first of those that do not fit is seen: it holds up gangs that are not of the backlog, and
+    those that run and could do with more members; but not where there are none of either (`all_alike`).
     """
 
-    def __init__(self, slots: int, largest: int, *, may_pass: bool) -> None:
+    def __init__(self, slots: int, largest: int, *, may_pass: bool, all_alike: bool = False) -> None:
         self.may_pass = may_pass
+        self._shows_first = may_pass or not all_alike
         self._slots, self._largest = slots, largest
         self._free = slots  # at most: what others hold is not counted
-        self._held: defaultdict[str, list[tuple[Place, Ask, Objects]]] = defaultdict(list)
-        self._shown: defaultdict[str, dict[Place, int]] = defaultdict(dict)  # that have not started
+        self._held: defaultdict[str, list[Entry]] = defaultdict(list)
+        self._shown: defaultdict[str, dict[Place, Entry]] = defaultdict(dict)  # that have not started
         self._asks: dict[str, Ask] = {}
         self._taken: dict[str, int] = {}
 
@@ -58,7 +67,7 @@ class Backlog:
         if ask.least > self._slots or ask.each > self._largest:
             return False
         self._asks[ask.gang] = ask
-        bisect.insort(self._held[ask.queue], (ask.place, ask, objects), key=lambda entry: entry[0])
+        self._hold((ask.place, ask, objects, 0))
         return True
 
     def placed(self, gang: str, pods: int) -> None:
@@ -85,15 +94,37 @@ class Backlog:
         """Whether, where gangs may pass, the reservation is that of a gang whose turn is before that of all who are held back."""
         if not self.may_pass or not len(self):
             return True
-        asks = [self._asks.get(each.gang) for each in memory.of(reservations.SLOT).kept]
-        return any(ask is not None and ask.place < self._held[ask.queue][0][0] for ask in asks)
+        ask = self._reserved(memory)
+        return ask is not None and ask.place < self._held[ask.queue][0][0]
 
-    def _due(self, queue: str, held: list[tuple[Place, Ask, Objects]]) -> list[Objects]:
+    def take_back(self, memory: Memory) -> list[str]:
+        """Gangs that have been seen, and that no cycle can do anything for before more is free."""
+        ask = self._reserved(memory) if self.may_pass else None
+        if ask is None:
+            return []
+        shown = self._shown[ask.queue]
+        found = [entry for entry in shown.values() if entry[1].least > self._free and entry[0] > ask.place]
+        if len(found) < TAKEN_BACK_LEAST:
+            return []
+        for entry in found:
+            del shown[entry[0]]
+            self._hold((*entry[:3], entry[3] + 1))
+        return [each.gang for _, each, *_ in found]
+
+    def _reserved(self, memory: Memory) -> Ask | None:
+        """What the gang asks for that has the reservation."""
+        kept = memory.of(reservations.SLOT).kept
+        return self._asks.get(kept[0].gang) if kept else None
+
+    def _hold(self, entry: Entry) -> None:
+        bisect.insort(self._held[entry[1].queue], entry, key=lambda each: each[0])
+
+    def _due(self, queue: str, held: list[Entry]) -> list[Objects]:
         shown, found = self._shown[queue], list[Objects]()
         while held:
-            place, ask, _ = held[0]
-            before = sum(least for other, least in shown.items() if other < place)
-            if before + (0 if self.may_pass else ask.least) > self._free:
+            place, ask, *_ = held[0]
+            before = sum(each.least for other, each, *_ in shown.values() if other < place)
+            if before + (0 if self._shows_first else ask.least) > self._free:
                 break
             found += self._show(queue, held, 1)
         if self.may_pass and self._free:
@@ -103,9 +134,18 @@ class Backlog:
                 found += self._show(queue, held, len(fitting))
         return found
 
-    def _show(self, queue: str, held: list[tuple[Place, Ask, Objects]], count: int) -> list[Objects]:
+    def _show(self, queue: str, held: list[Entry], count: int) -> list[Objects]:
         """The first so many are seen from now on."""
         first = held[:count]
         del held[:count]
-        self._shown[queue].update((place, ask.least) for place, ask, _ in first)
-        return [objects for *_, objects in first]
+        self._shown[queue].update((entry[0], entry) for entry in first)
+        return [functools.partial(_anew, objects, times) if times else objects for *_, objects, times in first]
+
+
+def _anew(objects: Objects, times: int) -> list[Struct]:
+    """Under uids that are in the same order: pods that are gone do not come back under theirs."""
+    return [_renamed(each, f"{times}~{each.metadata.uid}") if isinstance(each, Pod) else each for each in objects()]
+
+
+def _renamed(pod: Pod, uid: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))

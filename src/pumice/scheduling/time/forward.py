@@ -211,6 +211,9 @@ class Forward:
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started = self._carry_out(decisions)
+        if self._backlog is not None:
+            for gang in self._backlog.take_back(self.memory):
+                self._clean_up(gang)
         self._note_waiting()
         return Step(self.now, ended, restarted, tuple(started), decisions)
 
