@@ -35,6 +35,7 @@ from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
+from pumice.scheduling.time.backlog import Backlog
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -50,13 +51,14 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
-    from pumice.scheduling.time.backlog import Ask, Backlog
+    from pumice.scheduling.time.backlog import Ask
 
 RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts now; None: it does not end by itself
 
 LEAVING = 30 * instant.SECOND  # a victim holds its room for so long: Kubernetes' own grace period
 BLURRED_LEAST = 5 * instant.MINUTE  # what happens at once is blurred as if it lay so far ahead
 NOTHING_DECIDED = Decisions()
+HOLDS_NOBODY = Backlog(0, 0, may_pass=False)  # no gang is small enough for it
 _EVICTS_UNASKED = "shuffle"  # the one action that does something although nobody waits
 CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
 
@@ -129,7 +131,7 @@ class Forward:
         self._begin = now
         self._ports = ports
         self._extra_plugins = extra_plugins
-        self._backlog = backlog  # of gangs that arrive with an ask; not to be forked
+        self._backlog = HOLDS_NOBODY if backlog is None else backlog  # of gangs that arrive with an ask
         self._events: list[tuple[Instant, int, Event]] = []
         self._order = 0  # events of one instant happen in the order in which they were foreseen
         self._starts: dict[str, int] = {}
@@ -156,7 +158,7 @@ class Forward:
 
     def fork(self, policy: Policy, run_time: RunTime) -> Forward:
         """Another future from this moment on, under a policy and with run times of its own."""
-        assert self._backlog is None, "whom a run holds back, its twin would not see"
+        assert self._backlog is HOLDS_NOBODY, "whom a run holds back, its twin would not see"
         twin, intake = copy.copy(self), self.intake.copy()
         own = {name: value.copy() for name, value in vars(self).items() if isinstance(value, dict | set | list)}
         vars(twin).update(own, intake=intake, cluster=intake.cluster, policy=policy, _run_time=run_time)
@@ -202,7 +204,7 @@ class Forward:
         if is_idle and self._may_rest:
             return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
         decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
-        if self._backlog is not None and not self._backlog.is_reserved_ahead(decisions.memory):
+        if not self._backlog.is_reserved_ahead(decisions.memory):
             self._hand_over(self._backlog.all())
             self._note_waiting()
             decisions = self._plan(idle=False)
@@ -211,9 +213,8 @@ class Forward:
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started = self._carry_out(decisions)
-        if self._backlog is not None:
-            for gang in self._backlog.take_back(self.memory):
-                self._clean_up(gang)
+        for gang in self._backlog.take_back(self.memory):
+            self._clean_up(gang)
         self._note_waiting()
         return Step(self.now, ended, restarted, tuple(started), decisions)
 
@@ -244,15 +245,13 @@ class Forward:
                     is_news = True
                     if self._depart(gang, pods):
                         restarted.append(gang)
-        if self._backlog is not None:
-            is_news |= self._hand_over(self._backlog.due())
+        is_news |= self._hand_over(self._backlog.due())
         return tuple(ended), tuple(restarted), is_news
 
     def _arrive(self, objects: Callable[[], Iterable[Struct]], ask: Ask | None) -> bool:
-        """Whether there has to be a cycle for it: not where it is held back, and where nobody passes."""
-        if ask is None or self._backlog is None or not self._backlog.add(ask, objects):
-            return self._hand_over([objects])
-        return self._backlog.may_pass  # reservations are looked at again whenever anything happens
+        """Whether there has to be a cycle for it: not where it is held back, unless there are reservations, which each cycle looks at again."""
+        is_held_back = ask is not None and self._backlog.add(ask, objects)
+        return self._backlog.may_pass if is_held_back else self._hand_over([objects])
 
     def _hand_over(self, arrivals: Sequence[Callable[[], Iterable[Struct]]]) -> bool:
         for objects in arrivals:
@@ -323,8 +322,7 @@ class Forward:
                 metadata = msgspec.structs.replace(metadata, annotations=notes)
             pods.append(Pod(metadata=metadata, spec=spec, status=status))
         self.intake.get_on(pods)
-        if self._backlog is not None:
-            self._backlog.placed(commit.gang, len(pods))
+        self._backlog.placed(commit.gang, len(pods))
         if commit.gang in self.running or not self._is_whole(commit.gang):
             return False
         run_time = self._run_time(commit.gang)
@@ -354,8 +352,7 @@ class Forward:
         self.running.discard(gang)
         self._waiting.discard(gang)
         self._done.append(gang)
-        if self._backlog is not None:
-            self._backlog.ended(gang)
+        self._backlog.ended(gang)
         over = ContainerStateTerminated(finished_at=instant.format_micro_instant(self.now))
         containers = (ContainerStatus(state=ContainerState(terminated=over)),)
         pods, known, status = [], None, None
