@@ -21,6 +21,7 @@ from pumice.sim import Submission, nodes, simulation
 from pumice.sim.policies import NAMED
 
 JOBS = 18
+CROWD = 60
 STEPS_MAX = 2_000  # of one run; evictions to and fro would go on for ever
 
 
@@ -43,6 +44,9 @@ def relisted(intake):
 
 class Thorough(Forward):
     """Without any short cut."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **{**settings, "backlog": None})
 
     def _is_idle(self):
         return False
@@ -90,8 +94,33 @@ def a_workload(seed):
     return work, f"{room // 4}x4"
 
 
-def story(kind, policy, seed, monkeypatch):
-    work, cluster = a_workload(seed)
+def a_crowd(seed, queues):
+    """Most of the time, gangs of all sizes wait; some are larger than the cluster, or one of their pods is larger than a node.
+
+    In every other crowd, some have a priority, or may start with fewer members.
+    """
+    chance = random.Random(seed)
+    minimums, high = chance.choice((((None,), 0), ((None, None, None, 1), 0.05)))
+    work, at_s = [], 0.0
+    for _ in range(CROWD):
+        at_s += chance.choice((0, 0, 1, 30, 200)) * chance.random()
+        run_s = round(chance.choice((30, 300, 1000)) * (0.5 + chance.random()))
+        size, slots = chance.choice(((1, 1), (1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (8, 1), (12, 1)))
+        if chance.random() < 0.02:
+            size, slots = chance.choice(((17, 1), (1, 5)))
+        work.append(
+            Submission(
+                at_s=round(at_s, 1), run_s=run_s, size=size, slots=slots, minimum=chance.choice(minimums),
+                estimate_s=chance.choice((None, run_s, 2 * run_s, run_s // 2)), queue=chance.choice(queues),
+                priority_class="high" if chance.random() < high else "",
+            )
+        )  # fmt: skip
+    chance.shuffle(work)  # names are not in the order of submission
+    return work, "4x4"
+
+
+def story(kind, policy, seed, monkeypatch, workload=None):
+    work, cluster = workload or a_workload(seed)
     named = NAMED[policy]
     with monkeypatch.context() as patch:
         patch.setattr(simulation, "Forward", kind)
@@ -116,6 +145,20 @@ def test_a_run_ahead_goes_as_it_would_without_any_short_cut(rounds, monkeypatch,
         note(f"seed {seed}")
         short, thorough = (story(kind, policy, seed, monkeypatch) for kind in (Forward, Thorough))
         assert short  # one by one, gangs may wedge: then not all of them start
+        assert short == thorough
+
+    rounds(holds, 3)
+
+
+@pytest.mark.parametrize(("policy", "queues"), [("fifo", ["default"]), ("fifo", ["a", "b"]), ("easy", ["default"])])
+def test_gangs_that_are_held_back_start_when_and_where_they_would_if_every_cycle_saw_them(
+    rounds, monkeypatch, policy, queues
+):
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        note(f"seed {seed}")
+        workload = a_crowd(seed, queues)
+        short, thorough = (story(kind, policy, seed, monkeypatch, workload) for kind in (Forward, Thorough))
         assert short == thorough
 
     rounds(holds, 3)

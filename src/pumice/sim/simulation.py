@@ -30,7 +30,9 @@ from pumice.cluster.intake import Intake, allocatable_of
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput
 from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.time.backlog import Ask, Backlog
 from pumice.scheduling.time.forward import LEAVING, Forward
+from pumice.sim import policies
 from pumice.sim.outcome import Outcome, Run
 
 if TYPE_CHECKING:
@@ -168,6 +170,7 @@ class Simulation:
             leaving=settings.get("leaving", LEAVING),
             backs_off=False,  # virtual time would stop at the end of every pause
             extra_plugins=extra,
+            backlog=_backlog(work, machines, standing, settings),
         )
         for key, run in self.runs.items():
             self._submit(key, run, priorities.get(run.job.priority_class))
@@ -181,7 +184,8 @@ class Simulation:
         elif job.objects:
             self.ahead.submit(at, lambda: job.objects)
         else:
-            self.ahead.submit(at, functools.partial(gang_objects, _name(run.number), job, priority))
+            objects = functools.partial(gang_objects, _name(run.number), job, priority)
+            self.ahead.submit(at, objects, _ask(key, job))
 
     def steps(self, until_s: float | None = None) -> Iterator[Step]:
         """One instant after the other, until all work has ended, or nothing happens any more."""
@@ -198,8 +202,7 @@ class Simulation:
 
     def waiting(self) -> list[str]:
         """Gangs that have come, and have not started."""
-        known = self.ahead.cluster.gangs
-        return [key for key, run in self.runs.items() if run.start_s is None and key in known]
+        return [key for key, run in self.runs.items() if run.start_s is None and run.job.at_s <= self.now_s]
 
     def _count(self, step: Step) -> None:
         at_s, outcome, runs = (step.at - self.begin) / instant.SECOND, self.outcome, self.runs
@@ -225,6 +228,31 @@ class Simulation:
                 self.outcome.blocks(run, at_s, more)
             elif held:
                 self.outcome.blocks(run, at_s, -held)
+
+
+def _backlog(
+    work: Sequence[Submission], machines: Sequence[Node], standing: Iterable[Struct], settings: Settings
+) -> Backlog | None:
+    """Under `fifo` and `easy`, and nothing beside them that decides who goes first, most of those that wait need not be seen."""
+    strict, policy = settings.get("strict", False), settings.get("policy", builtin.TEXT)
+    queues = {each.queue for each in work}
+    is_known = (
+        policy == policies.NAMED["fifo"].text if strict else policy == policies.NAMED["easy"].text and len(queues) == 1
+    )
+    of_others = not isinstance(settings.get("queues") or {}, Mapping) or bool(settings.get("extra_plugins"))
+    if not is_known or of_others or any(isinstance(each, PriorityClass) and each.global_default for each in standing):
+        return None
+    slots = [gpus_of(each) for each in machines]
+    all_alike = all(_ask("", each) is not None and each.minimum in {None, each.size} for each in work)
+    return Backlog(sum(slots), max(slots, default=0), may_pass=not strict, all_alike=all_alike)
+
+
+def _ask(key: str, job: Submission) -> Ask | None:
+    """What a gang asks for that is like any other but for its size; None where more than that decides when it starts."""
+    if job.objects or job.priority_class or job.annotations or job.slots < 1:
+        return None
+    least = job.slots * (job.size if job.minimum is None else job.minimum)
+    return Ask(key, job.queue, ((START + _span(job.at_s)) // instant.SECOND, key), least, job.slots)
 
 
 def _queues(given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], *, strict: bool) -> list[Queue]:

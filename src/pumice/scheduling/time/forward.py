@@ -35,6 +35,7 @@ from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
+from pumice.scheduling.time.backlog import Backlog
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
+    from pumice.scheduling.time.backlog import Ask
 
 RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts now; None: it does not end by itself
 
 LEAVING = 30 * instant.SECOND  # a victim holds its room for so long: Kubernetes' own grace period
 BLURRED_LEAST = 5 * instant.MINUTE  # what happens at once is blurred as if it lay so far ahead
 NOTHING_DECIDED = Decisions()
+HOLDS_NOBODY = Backlog(0, 0, may_pass=False)  # no gang is small enough for it
 _EVICTS_UNASKED = "shuffle"  # the one action that does something although nobody waits
 CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that always names the past ends here
 
@@ -64,6 +67,7 @@ class Arrival(Value):
     """Objects that come to be: a group and its pods, or a node that joins. They are made then: a month of them would fill the memory."""
 
     objects: Callable[[], Iterable[Struct]]
+    ask: Ask | None = None
 
 
 class End(Value):
@@ -110,6 +114,7 @@ class Forward:
         budget: int = UNLIMITED_BUDGET,
         ports: Ports | None = None,
         extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
+        backlog: Backlog | None = None,
     ) -> None:
         self.intake = intake
         self.cluster = intake.cluster
@@ -126,6 +131,7 @@ class Forward:
         self._begin = now
         self._ports = ports
         self._extra_plugins = extra_plugins
+        self._backlog = HOLDS_NOBODY if backlog is None else backlog  # of gangs that arrive with an ask
         self._events: list[tuple[Instant, int, Event]] = []
         self._order = 0  # events of one instant happen in the order in which they were foreseen
         self._starts: dict[str, int] = {}
@@ -139,9 +145,9 @@ class Forward:
         self._wake: Instant | None = now  # there is a cycle then, events or not
         self._stood_still = 0
 
-    def submit(self, at: Instant, objects: Callable[[], Iterable[Struct]]) -> None:
-        """Objects that arrive together at a moment that has not passed."""
-        self._foresee(at, Arrival(objects))
+    def submit(self, at: Instant, objects: Callable[[], Iterable[Struct]], ask: Ask | None = None) -> None:
+        """Objects that arrive together at a moment that has not passed; those of a gang with an ask may be held back."""
+        self._foresee(at, Arrival(objects, ask))
 
     def is_running(self, gang: str, *, until: Instant | None) -> None:
         """A gang that runs already, and when it is going to end."""
@@ -152,6 +158,7 @@ class Forward:
 
     def fork(self, policy: Policy, run_time: RunTime) -> Forward:
         """Another future from this moment on, under a policy and with run times of its own."""
+        assert self._backlog is HOLDS_NOBODY, "whom a run holds back, its twin would not see"
         twin, intake = copy.copy(self), self.intake.copy()
         own = {name: value.copy() for name, value in vars(self).items() if isinstance(value, dict | set | list)}
         vars(twin).update(own, intake=intake, cluster=intake.cluster, policy=policy, _run_time=run_time)
@@ -197,11 +204,17 @@ class Forward:
         if is_idle and self._may_rest:
             return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
         decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
+        if not self._backlog.is_reserved_ahead(decisions.memory):
+            self._hand_over(self._backlog.all())
+            self._note_waiting()
+            decisions = self._plan(idle=False)
         self.cycles += 1
         self._seen, self._done = self._done, []
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started = self._carry_out(decisions)
+        for gang in self._backlog.take_back(self.memory):
+            self._clean_up(gang)
         self._note_waiting()
         return Step(self.now, ended, restarted, tuple(started), decisions)
 
@@ -223,10 +236,8 @@ class Forward:
         ended, restarted, is_news = list[str](), list[str](), False
         while self._events and self._events[0][0] <= self.now:
             match heapq.heappop(self._events)[2]:
-                case Arrival(objects):
-                    is_news = True
-                    for thing in objects():
-                        self.intake.apply(Upserted(object=thing))
+                case Arrival(objects, ask):
+                    is_news |= self._arrive(objects, ask)
                 case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
                     self._end(gang)
                     ended.append(gang)
@@ -234,7 +245,19 @@ class Forward:
                     is_news = True
                     if self._depart(gang, pods):
                         restarted.append(gang)
+        is_news |= self._hand_over(self._backlog.due())
         return tuple(ended), tuple(restarted), is_news
+
+    def _arrive(self, objects: Callable[[], Iterable[Struct]], ask: Ask | None) -> bool:
+        """Whether there has to be a cycle for it: not where it is held back, unless there are reservations, which each cycle looks at again."""
+        is_held_back = ask is not None and self._backlog.add(ask, objects)
+        return self._backlog.may_pass if is_held_back else self._hand_over([objects])
+
+    def _hand_over(self, arrivals: Sequence[Callable[[], Iterable[Struct]]]) -> bool:
+        for objects in arrivals:
+            for thing in objects():
+                self.intake.apply(Upserted(object=thing))
+        return bool(arrivals)
 
     def _is_idle(self) -> bool:
         """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say."""
@@ -299,6 +322,7 @@ class Forward:
                 metadata = msgspec.structs.replace(metadata, annotations=notes)
             pods.append(Pod(metadata=metadata, spec=spec, status=status))
         self.intake.get_on(pods)
+        self._backlog.placed(commit.gang, len(pods))
         if commit.gang in self.running or not self._is_whole(commit.gang):
             return False
         run_time = self._run_time(commit.gang)
@@ -328,6 +352,7 @@ class Forward:
         self.running.discard(gang)
         self._waiting.discard(gang)
         self._done.append(gang)
+        self._backlog.ended(gang)
         over = ContainerStateTerminated(finished_at=instant.format_micro_instant(self.now))
         containers = (ContainerStatus(state=ContainerState(terminated=over)),)
         pods, known, status = [], None, None

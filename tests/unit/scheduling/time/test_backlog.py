@@ -1,0 +1,85 @@
+"""Which waiting gangs a run ahead shows to its cycles."""
+
+from pumice.api.meta import ObjectMeta
+from pumice.api.pods import Pod
+from pumice.scheduling.core.memory import EMPTY
+from pumice.scheduling.time import reservations
+from pumice.scheduling.time.backlog import TAKEN_BACK_LEAST, Ask, Backlog
+from pumice.sim import Submission, nodes, simulation
+from pumice.sim.policies import NAMED
+
+
+def an_ask(name, least, *, queue="default", each=1):
+    return Ask(gang=name, queue=queue, place=(0, name), least=least, each=each)
+
+
+def a_backlog(*asks, slots=8, **settings):
+    backlog = Backlog(slots, 4, **{"may_pass": False, "all_alike": True, **settings})
+    for ask in asks:
+        assert backlog.add(ask, lambda ask=ask: [Pod(metadata=ObjectMeta(name=ask.gang, uid=ask.gang))])
+    return backlog
+
+
+def seen(arrivals):
+    return [thing.metadata.uid for objects in arrivals for thing in objects()]
+
+
+def a_reservation_of(gang):
+    kept = reservations.Kept(gang=gang, uid=gang, time=1, length=1, since=0, short=0, parts=())
+    return EMPTY.after([(reservations.SLOT, reservations.Reservations((kept,)))])[0]
+
+
+def test_nobody_is_seen_behind_the_first_that_does_not_fit():
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 3), an_ask("c", 1))
+    assert seen(backlog.due()) == ["a"]
+    backlog.placed("a", 6)
+    assert seen(backlog.due()) == []
+    backlog.ended("a")
+    assert seen(backlog.due()) == ["b", "c"]
+
+
+def test_each_queue_has_its_own_first():
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 3), an_ask("c", 8, queue="other"))
+    assert seen(backlog.due()) == ["a", "c"]
+
+
+def test_the_first_that_does_not_fit_is_seen_where_it_holds_up_others_than_these():
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 3), an_ask("c", 1), all_alike=False)
+    assert seen(backlog.due()) == ["a", "b"]
+
+
+def test_where_gangs_may_pass_all_are_seen_that_are_no_larger_than_what_is_free():
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 8), an_ask("c", 3), an_ask("d", 2), slots=8, may_pass=True)
+    assert seen(backlog.due()) == ["a", "b", "c", "d"]
+    backlog.placed("a", 6)
+    assert backlog.add(an_ask("e", 3), list)
+    assert seen(backlog.due()) == []
+    assert backlog.is_reserved_ahead(a_reservation_of("b"))
+    assert not backlog.is_reserved_ahead(EMPTY)
+
+
+def test_gangs_that_have_become_too_large_are_taken_back_and_come_again_under_new_uids():
+    crowd = [an_ask(f"c{number}", 3) for number in range(TAKEN_BACK_LEAST)]
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 8), *crowd, may_pass=True)
+    assert len(backlog.due()) == 2 + len(crowd)
+    backlog.placed("a", 6)
+    assert backlog.take_back(a_reservation_of("b")) == [ask.gang for ask in crowd]
+    assert backlog.due() == []
+    backlog.ended("a")
+    assert seen(backlog.due()) == [f"1~{ask.gang}" for ask in crowd]
+
+
+def test_who_can_never_start_is_not_held_back():
+    backlog = a_backlog()
+    assert not backlog.add(an_ask("more than there is", 9), list)
+    assert not backlog.add(an_ask("a pod larger than a node", 5, each=5), list)
+
+
+def test_arrivals_behind_a_blocked_gang_cost_no_cycle():
+    work = [Submission(at_s=number, run_s=1000, size=4) for number in range(50)]
+    fifo = NAMED["fifo"]
+    run = simulation.Simulation(work, nodes("1x4"), policy=fifo.text, strict=True)
+    for _ in run.steps(until_s=500):
+        pass
+    assert (run.ahead.cycles, len(run.waiting())) == (1, 49)
+    assert "sim/job-0000001" not in run.ahead.cluster.gangs
