@@ -152,7 +152,8 @@ class Reservation:
         waiting = {session.shape(task): task.uid for task in reversed(self.gang.tasks_in(Status.PENDING))}
         parts: dict[str, Counter[str]] = {}
         for seat in self.seats:
-            parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
+            if seat.shape in waiting:  # else these members were promised room after it was made, that of pods that leave
+                parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
         return Kept(
             gang=self.gang.key,
             uid=self.gang.uid,
@@ -215,7 +216,9 @@ def remembered(session: Session, standing: Sequence[Reservation], ended: Mapping
         nodes += len(each.nodes)
         if nodes > NODES_MAX:
             break
-        kept.append(each.kept(session))
+        found = each.kept(session)
+        if found.parts:
+            kept.append(found)
     known = {each.gang for each in kept}
     waiting = [key for key in sorted(ended) if key not in known and session.gangs[key].tally[Status.PENDING]]
     return Reservations(tuple(kept), {key: ended[key] for key in waiting[:ENDED_MAX]})

@@ -14,6 +14,7 @@ from tests.unit.scheduling.clusters import (
     a_queue,
     plan_for,
     policy,
+    promised,
     report,
     started,
     when,
@@ -383,3 +384,18 @@ def test_an_empty_depth_changes_nothing():
     off = cycle.plan(cluster.snapshot(), rules(depth=0), now=NOW)
     assert started(off) == {"small": 1}
     assert kept(off) == {}
+
+
+def test_who_is_promised_what_others_leave_needs_its_reservation_no_more():
+    """`low` holds the whole node and leaves for `high`, which needs half of it; the other half is for `next`, in the same cycle."""
+    own = {"name": "reservation", "arguments": {"patience": "0s", "depth": 16}}
+    preempting = policy(
+        "allocate, preempt", ["priority", {"name": "gang", "enablePreemptable": False}, own], ["predicates"]
+    )
+    low = runs("low", "n1", 5000, cpu="4")
+    high = waits("high", 1, cpu="2", group={"priority_class": "high"}, created=10)
+    after = waits("next", 1, cpu="2", group={"priority_class": "high"}, created=20)
+    decisions = plan_for(a_priority_class("high", 9), a_node("n1", cpu="4"), low, high, after, policy=preempting)
+    assert decisions.failures == ()
+    assert promised(decisions) == {"high-w-0": "n1", "next-w-0": "n1"}
+    assert kept(decisions) == {}
