@@ -152,7 +152,9 @@ class Reservation:
         waiting = {session.shape(task): task.uid for task in reversed(self.gang.tasks_in(Status.PENDING))}
         parts: dict[str, Counter[str]] = {}
         for seat in self.seats:
-            if seat.shape in waiting:  # else these members were promised room after it was made, that of pods that leave
+            if (
+                seat.shape in waiting
+            ):  # else these members were promised room after it was made, that of pods that leave
                 parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
         return Kept(
             gang=self.gang.key,
