@@ -9,7 +9,7 @@ from pumice.sim.simulation import START, Simulation, nodes
 
 def told_and_true(work, cluster, *, effort, seed, **settings):
     """(forecast, real start) of every gang that had a p90, in the order in which they were told; and the simulation."""
-    simulation = Simulation(work, nodes(cluster), **settings)
+    simulation = Simulation(work, nodes(cluster), shows_all=True, **settings)
     luck, told = np.random.default_rng(seed), {}
     for _ in simulation.steps():
         ahead = simulation.ahead

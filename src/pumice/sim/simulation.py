@@ -141,6 +141,9 @@ class Settings(TypedDict, total=False):
     leaving: Duration  # how long victims hold their room
     begin: Instant  # second 0; where the work is a dump, the moment that it shows
     extra_plugins: Mapping[str, type[Plugin]]
+    shows_all: (
+        bool  # to the engine, also gangs that no cycle could do anything for: for those who look at `ahead` on the way
+    )
 
 
 class Simulation:
@@ -240,7 +243,9 @@ def _backlog(
         policy == policies.NAMED["fifo"].text if strict else policy == policies.NAMED["easy"].text and len(queues) == 1
     )
     of_others = not isinstance(settings.get("queues") or {}, Mapping) or bool(settings.get("extra_plugins"))
-    if not is_known or of_others or any(isinstance(each, PriorityClass) and each.global_default for each in standing):
+    if settings.get("shows_all") or not is_known or of_others:
+        return None
+    if any(isinstance(each, PriorityClass) and each.global_default for each in standing):
         return None
     slots = [gpus_of(each) for each in machines]
     all_alike = all(_ask("", each) is not None and each.minimum in {None, each.size} for each in work)
