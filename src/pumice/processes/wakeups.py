@@ -27,9 +27,9 @@ PROGRESS_SHARE = 40
 # The same for members of a gang that is still being created: until it may be complete there is nothing to plan, and for so long
 # nothing is said of it.
 ARRIVAL_S = 5.0
-# While news never ends, planning uses a tenth of the time: what comes meanwhile is planned together. Before that it may use so many
+# While news never ends, planning uses a quarter of the time: what comes meanwhile is planned together. Before that it may use so many
 # seconds at once, so that nobody waits where little happens; and nobody waits for longer than the last of these.
-PLAN_SHARE = 0.1
+PLAN_SHARE = 0.25
 PLAN_S_AT_ONCE = 0.25
 REST_S_MAX = 0.5
 _MISSING = frozenset({Code.PODS_MISSING, Code.TASK_PODS_MISSING, Code.SUB_GROUPS_MISSING})
