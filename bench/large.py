@@ -9,7 +9,6 @@ scheduler's process uses meanwhile, divided by its cycles: status, view and metr
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import datetime as dt
 import json
@@ -23,6 +22,7 @@ import msgspec
 
 from bench.memory import node, pod
 from bench.processes import Process, cpu_s, peak_mb
+from bench.restart import arguments
 from pumice.api import decoding
 from pumice.api.batch import Job
 from pumice.clock import RealClock
@@ -37,6 +37,7 @@ from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.local.up import install_kinds
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from pumice.api.meta import Json
@@ -190,12 +191,7 @@ async def changes(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--nodes", type=int, default=5_000)
-    parser.add_argument("--pods", type=int, default=50_000)
-    parser.add_argument("--changes", type=int, default=20)
-    parser.add_argument("--overdue", action="store_true")
-    given = parser.parse_args()
+    given = arguments(__doc__)
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(given, Path(folder)))
     sizes = {"nodes": given.nodes, "pods": given.pods, "overdue": given.overdue}

@@ -159,13 +159,18 @@ async def measure(nodes: int, pods: int, changes: int, now: Instant) -> dict[str
     return figure
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+def arguments(doc: str | None) -> argparse.Namespace:
+    """How large a cluster to measure, and for how many changes."""
+    parser = argparse.ArgumentParser(description=doc.partition("\n")[0] if doc else "")
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=50_000)
     parser.add_argument("--changes", type=int, default=20)
     parser.add_argument("--overdue", action="store_true")
-    given = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments(__doc__)
     now = NOW + OVERDUE if given.overdue else NOW
     print(json.dumps(asyncio.run(measure(given.nodes, given.pods, given.changes, now))))
 

@@ -23,6 +23,11 @@ def text(x: float, y: float, words: str, *, size: int = 14, bold: bool = False, 
     return f'<text x="{x}" y="{y}" font-size="{size}" fill="{colour}"{weight}>{words}</text>'
 
 
+def swatch(x: float, y: float, fill: str, label: str) -> str:
+    """A line of a legend: a coloured square and what it stands for."""
+    return f'<rect x="{x}" y="{y}" width="14" height="14" fill="{fill}"/>\n{text(x + 20, y + 12, label, size=13)}'
+
+
 def paragraph(x: float, y: float, *lines: str, size: int = 13) -> str:
     return "".join(text(x, y + 18 * number, line, size=size, colour=MUTED) for number, line in enumerate(lines))
 

@@ -13,7 +13,7 @@ from pumice.sim.one_by_one import OneByOne
 from pumice.sim.outcome import Outcome, mean_levels
 from pumice.sim.policies import NAMED
 from pumice.sim.simulation import Simulation
-from tools.docs.pictures import EDGE, FILLS, FOLDER, INK, MUTED, paragraph, picture, text
+from tools.docs.pictures import EDGE, FILLS, FOLDER, INK, MUTED, paragraph, picture, swatch, text
 
 CLUSTER, SLOTS = "16x8", 128
 HOURS, STEPS = 40, 160
@@ -74,10 +74,8 @@ def panel(y: float, name: str, title: str) -> str:
 def draw() -> str:
     panels = [panel(40 + number * 145, *each) for number, each in enumerate(PANELS.items())]
     legend = [
-        f'<rect x="{LEFT}" y="462" width="14" height="14" fill="{FILLS["b"]}"/>',
-        text(LEFT + 20, 474, "GPUs of gangs that run", size=13),
-        f'<rect x="{LEFT + 220}" y="462" width="14" height="14" fill="{FILLS["x"]}"/>',
-        text(LEFT + 240, 474, "held by gangs that cannot start", size=13),
+        swatch(LEFT, 462, FILLS["b"], "GPUs of gangs that run"),
+        swatch(LEFT + 220, 462, FILLS["x"], "held by gangs that cannot start"),
     ]
     said = paragraph(
         LEFT, 498, "500 generated jobs on 16 nodes of 8 GPUs. Pod by pod, gangs hold GPUs and wait for more. First come, first",

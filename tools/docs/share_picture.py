@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.sim import Submission, nodes, simulate
-from tools.docs.pictures import EDGE, FILLS, FOLDER, INK, MUTED, paragraph, picture, text
+from tools.docs.pictures import EDGE, FILLS, FOLDER, INK, MUTED, paragraph, picture, swatch, text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,10 +73,8 @@ def panel(y: float, title: str, plugins: str) -> str:
 def draw() -> str:
     panels = [panel(40 + number * 170, *each) for number, each in enumerate(PANELS.items())]
     legend = [
-        f'<rect x="{LEFT}" y="368" width="14" height="14" fill="{FILLS["b"]}"/>',
-        text(LEFT + 20, 380, "product", size=13),
-        f'<rect x="{LEFT + 100}" y="368" width="14" height="14" fill="{FILLS["a"]}"/>',
-        text(LEFT + 120, 380, "research", size=13),
+        swatch(LEFT, 368, FILLS["b"], "product"),
+        swatch(LEFT + 100, 368, FILLS["a"], "research"),
     ]
     said = paragraph(
         LEFT, 404, "Both queues have weight 1. Product has used the cluster alone for two days. A memory lets research go first",

@@ -11,6 +11,7 @@ import click
 
 from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.cli.flight_options import flight_option
 from pumice.cli.numbers import Between
 from pumice.cli.process_options import reaches_cluster
 from pumice.cli.record_options import price_option, prices_of
@@ -87,13 +88,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What becomes of a pod whose budget refuses for longer, or whose server knows no evictions: it stays, or is deleted.",
 )
-@click.option(
-    "--flight-recorder",
-    "flight_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Keep what every cycle was planned from and what it decided, for `pumice replay`; FILE.1 is what was kept before.",
-)
+@flight_option
 @click.option(
     "--flight-recorder-limit",
     "flight_mib",

@@ -20,6 +20,7 @@ import click
 import msgspec
 
 from pumice.cli.entry import importing
+from pumice.cli.flight_options import flight_option
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.cli.results import output_option
@@ -118,13 +119,7 @@ class WantedNodes:
     help="Where what happened is kept, instead of beside the data: sqlite:///PATH, postgresql://..., or none.",
 )
 @keeps_record
-@click.option(
-    "--flight-recorder",
-    "flight_file",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Keep what every cycle was planned from and what it decided, for `pumice replay`.",
-)
+@flight_option
 @click.option("--kubeconfig-out", type=click.Path(dir_okay=False), help="Write the kubeconfig here as well.")
 @click.option("--no-dashboard", is_flag=True, help="Serve no dashboard.")
 @click.option(

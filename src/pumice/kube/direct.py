@@ -1,6 +1,6 @@
-"""A Transport that speaks HTTP/1.1 itself: a call costs a third of what it costs through an HTTP library.
+"""A Transport that speaks HTTP/1.1 itself: a call costs half of what it costs through an HTTP library.
 
-It is what processes write with, thousands of pods a second; and commands that ask a question or two are done before the library would have
+It is what processes write with, hundreds of pods a second; and commands that ask a question or two are done before the library would have
 been imported. Connections are kept for the next call, and one call at a time is on each. Streams and proxies are left to HttpTransport,
 which is imported when the first of them comes.
 """
