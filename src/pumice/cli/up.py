@@ -315,16 +315,14 @@ def _copy_kubeconfig(source: Path, target: Path) -> None:
     """The kubeconfig with its keys inside, so that it works from anywhere."""
     import base64
 
-    from pumice import yamltext
+    from pumice.local.apiserver.serving import write_kubeconfig
 
-    [document] = yamltext.load_all(source.read_bytes(), source=str(source))
+    document = msgspec.json.decode(source.read_bytes())  # as the server has just written it
     for part in (document["clusters"][0]["cluster"], document["users"][0]["user"]):
         for key in ("certificate-authority", "client-certificate", "client-key"):
             if key in part:
                 part[f"{key}-data"] = base64.b64encode((source.parent / part.pop(key)).read_bytes()).decode()
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(document)))
+    write_kubeconfig(target, document)
 
 
 @click.command()

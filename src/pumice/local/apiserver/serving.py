@@ -7,7 +7,7 @@ import dataclasses
 import datetime as dt
 import os
 import secrets
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -153,9 +153,14 @@ class EmbeddedServer:
             "users": [{"name": name, "user": files}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
         }
-        # JSON is YAML, too, and read faster. Paths in a kubeconfig are relative to it. The name appears only when the content is complete.
+        # Paths in a kubeconfig are relative to it. The name appears only when the content is complete.
         fresh = self._file("kubeconfig.new")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(document)))
+        write_kubeconfig(fresh, document)
         fresh.replace(self.kubeconfig)
+
+
+def write_kubeconfig(path: Path, document: Any) -> None:
+    """Only its owner may read it. JSON is YAML, too, and read faster."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.format(msgspec.json.encode(document)))
