@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.record.facts import is_gpu
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 SHOWN_MAX = 8  # accounts with a colour of their own in the plot; the rest is one
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True, rename="camel"):
     """One account; dollars are None where nothing of it has a price."""
 
     name: str
@@ -26,8 +26,7 @@ class Line:
     lost_dollars: float | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(msgspec.Struct, frozen=True, rename="camel"):
     by: str
     lines: list[Line]  # the largest first
     total: Line
