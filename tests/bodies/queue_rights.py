@@ -167,7 +167,7 @@ async def refusal(work: Any) -> str:
 # ------------------------------------------------------------------------------------------------------------ bodies
 
 
-async def check_matrix(here: Hooked) -> None:
+async def a_submission_needs_the_verb_use_on_its_queue(here: Hooked) -> None:
     """Every kind, every user, every queue: what is made directly, and what our controllers make for them."""
     controllers = here.as_user(CONTROLLERS, "system:serviceaccounts:pumice-system")
     wrong = []
@@ -186,7 +186,7 @@ async def check_matrix(here: Hooked) -> None:
     assert wrong == []
 
 
-async def check_records(here: Hooked) -> None:
+async def the_submitter_is_recorded_and_nobody_else_can_say_who_it_is(here: Hooked) -> None:
     """Whoever submits is recorded, nobody can say otherwise, and what others leave out comes back."""
     alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
     for kind in SUBMITTED:
@@ -205,7 +205,7 @@ async def check_records(here: Hooked) -> None:
         await here.client.delete(kind, "mine", namespace=TEAM, grace_s=0)
 
 
-async def check_joining(here: Hooked) -> None:
+async def members_and_movers_need_the_right_to_the_groups_queue(here: Hooked) -> None:
     """A pod joins a group only if its maker may use the group's queue; neither moves to a queue that its mover may not use."""
     alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
     await alice.create(GROUP, submission(GROUP, "research", "gang"), namespace=TEAM)
@@ -231,7 +231,7 @@ async def check_joining(here: Hooked) -> None:
     await here.client.delete(GROUP, "gang", namespace=TEAM)
 
 
-async def check_leaving(here: Hooked) -> None:
+async def a_pod_gets_to_no_other_queue_by_an_edit(here: Hooked) -> None:
     """A pod that has its group in one queue gets to no other by an edit: of group, queue or owner."""
     alice = here.as_user("alice", "blue")
     made = (await alice.create(POD, submission(POD, "research", "leaves"), namespace=TEAM)).json()
@@ -258,7 +258,7 @@ async def check_leaving(here: Hooked) -> None:
         await here.client.delete(GROUP, name, namespace=TEAM)
 
 
-async def check_templates(here: Hooked) -> None:
+async def templates_are_written_by_those_who_may_use_their_queues(here: Hooked) -> None:
     """What a flow will run in its submitter's name is written by those alone who may use the queues that it leads to."""
     alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "red")
     work = manifest(TEMPLATE, "step", job_spec("research"))
@@ -291,7 +291,7 @@ async def _check_adopting(here: Hooked) -> None:
     await here.client.delete(GROUP, f"podgroup-{uid}", namespace=TEAM)
 
 
-async def check_commands(here: Hooked) -> None:
+async def queues_are_opened_and_closed_by_those_who_administer_them(here: Hooked) -> None:
     """Controllers open and close queues for those alone who administer them."""
     target = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "name": "research", "uid": "1"}
     close = {"apiVersion": COMMAND.api_version, "kind": COMMAND.kind, "action": "CloseQueue", "target": target}
@@ -309,7 +309,7 @@ async def check_commands(here: Hooked) -> None:
     await here.client.delete(COMMAND, "close", namespace=TEAM)
 
 
-async def check_native(here: Hooked) -> None:
+async def groups_of_kubernetes_own_are_led_to_queues_with_the_right_to_them(here: Hooked) -> None:
     """Groups of Kubernetes' own are led to a queue by those who may use it, and are none of ours otherwise."""
     alice, bob = here.as_user("alice", "blue"), here.as_user("bob", "blue")
     spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
@@ -321,7 +321,7 @@ async def check_native(here: Hooked) -> None:
     assert 'user "bob" may not use queue "research"' in await refusal(bob.patch(NATIVE, "plain", move, namespace=TEAM))
 
 
-async def check_unrecorded(here: Hooked) -> None:
+async def without_a_record_only_the_default_account_counts(here: Hooked) -> None:
     """What controllers make without a record counts as the namespace's default service account, which may use nothing here."""
     for user in (CONTROLLERS, "system:serviceaccount:kube-system:replicaset-controller"):
         client = here.as_user(user, "system:masters")
@@ -329,7 +329,7 @@ async def check_unrecorded(here: Hooked) -> None:
         assert f'service account "{TEAM}/default"' in said
 
 
-async def check_controllers(here: Hooked) -> None:
+async def what_controllers_make_later_is_held_against_the_submitter(here: Hooked) -> None:
     """Flows may name templates that come later: what our controllers then make is held against whoever wrote the flow."""
     for user, name in (("alice", "own"), ("bob", "theirs")):
         flow = manifest(FLOW, name, {"flows": [{"name": "late"}]})
@@ -356,3 +356,15 @@ async def _found(here: Hooked, kind: Kind, name: str) -> Json | None:
 async def _told(here: Hooked, flow: str, words: str) -> bool:
     events = await here.client.list_json(kinds.by_struct(CoreEvent), namespace=TEAM)
     return any(each["involvedObject"]["name"] == flow and words in each["message"] for each in events)
+
+
+ALL = (
+    a_submission_needs_the_verb_use_on_its_queue,
+    the_submitter_is_recorded_and_nobody_else_can_say_who_it_is,
+    members_and_movers_need_the_right_to_the_groups_queue,
+    a_pod_gets_to_no_other_queue_by_an_edit,
+    templates_are_written_by_those_who_may_use_their_queues,
+    queues_are_opened_and_closed_by_those_who_administer_them,
+    without_a_record_only_the_default_account_counts,
+    what_controllers_make_later_is_held_against_the_submitter,
+)

@@ -68,20 +68,24 @@ def sums(first, last):
     return [f"step {step + 1} sum {sum(rank + 1 + step for rank in range(RANKS))}" for step in range(first, last)]
 
 
-async def a_gang_finds_its_master_reduces_and_resumes_from_its_checkpoint_after_an_eviction(
-    world, machine, folder, *, program=PROGRAM, interpreter=sys.executable
-):
-    checkpoints = folder / "checkpoints"
-    checkpoints.mkdir()
-    place = types.SimpleNamespace(
+def place_of(world, machine):
+    """What an agent needs to join."""
+    return types.SimpleNamespace(
         client=world.client,
         informers=world.informers,
         clock=RealClock(),
         authority=machine.authority,
         server=machine.server,
     )
+
+
+async def a_gang_finds_its_master_reduces_and_resumes_from_its_checkpoint_after_an_eviction(
+    world, machine, folder, *, program=PROGRAM, interpreter=sys.executable
+):
+    checkpoints = folder / "checkpoints"
+    checkpoints.mkdir()
     node = f"{world.namespace}-machine"
-    async with a_gate() as gate, running(an_agent(place, folder, node)):
+    async with a_gate() as gate, running(an_agent(place_of(world, machine), folder, node)):
         container = python(program, str(checkpoints), str(STEPS), str(PAUSE), gate=gate)
         container["command"][0] = interpreter
         spec = {
@@ -209,17 +213,10 @@ def on(node, container, *, gpus=1, **spec):
 async def a_gang_that_is_told_writes_a_checkpoint_leaves_and_resumes_with_no_step_lost(world, machine, folder):
     checkpoints = folder / "told"
     checkpoints.mkdir()
-    place = types.SimpleNamespace(
-        client=world.client,
-        informers=world.informers,
-        clock=RealClock(),
-        authority=machine.authority,
-        server=machine.server,
-    )
     node, high = f"{world.namespace}-told", f"{world.namespace}-high"
     await let_pods_write_on_themselves(world)
     await world.client.create(PriorityClass, {"metadata": {"name": high}, "value": 1000})
-    async with a_gate() as gate, running(an_agent(place, folder, node, gpus=fake(2))):
+    async with a_gate() as gate, running(an_agent(place_of(world, machine), folder, node, gpus=fake(2))):
         rank = {"spec": told_rank(node, checkpoints, gate)}
         tasks = [{"name": name, "replicas": 1, "template": rank} for name in ("master", "worker")]
         policies = [{"event": "PodEvicted", "action": "RestartJob"}]

@@ -35,11 +35,5 @@ async def here(plane: ControlPlane, crds: None) -> AsyncIterator[webhooks.Hooked
 
 
 async def test_submissions_need_the_verb_use_on_their_queues(here: webhooks.Hooked) -> None:
-    await queue_rights.check_matrix(here)
-    await queue_rights.check_records(here)
-    await queue_rights.check_joining(here)
-    await queue_rights.check_leaving(here)
-    await queue_rights.check_templates(here)
-    await queue_rights.check_commands(here)
-    await queue_rights.check_unrecorded(here)
-    await queue_rights.check_controllers(here)
+    for body in queue_rights.ALL:
+        await body(here)

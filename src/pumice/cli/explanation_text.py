@@ -70,8 +70,8 @@ def _head(answer: Answer, now: Instant, job: str, pod: str, paint: Paint) -> str
         counts.append(f"{members.gated} of them behind a scheduling gate")
     if members.finished:
         counts.append(f"{members.finished} have finished")
-    need = f"{members.minimum} must start together"
-    rows.append(("Members:", f"{counted(members.pods, 'pod')}: {', '.join(counts)}; {need}"))
+    together = f"; {members.minimum} must start together" if members.minimum > 1 else ""
+    rows.append(("Members:", f"{counted(members.pods, 'pod')}: {', '.join(counts)}{together}"))
     if gang.asks:
         least, whole = amounts.read(gang.asks), _whole(answer.detail)
         more = any(value > least.get(name, 0) for name, value in whole.items())
@@ -311,7 +311,7 @@ def _room(shapes: Sequence[model.Room]) -> str:
     lines = []
     for each in shapes:
         more = f" (and {each.fit - each.waiting} more would)" if each.fit > each.waiting else ""
-        fit = f"{min(each.fit, each.waiting)} of {each.waiting} pods would fit{more}"
+        fit = f"{min(each.fit, each.waiting)} of {counted(each.waiting, 'pod')} would fit{more}"
         lines.append(
             f"  {_amounts_text(each.each) or 'nothing'} each: {fit}; {each.may_take} of {each.nodes} nodes may take them\n"
         )

@@ -9,6 +9,7 @@ import click
 from pumice import instant
 from pumice.cli import completion
 from pumice.cli.cluster_command import ClusterAccess, asks
+from pumice.cli.gang_names import by_job
 from pumice.cli.printing import align
 from pumice.cli.results import Report
 from pumice.digits import counted
@@ -172,7 +173,7 @@ def text(found: Mapping[str, Forecast], now: Instant, horizon: Duration, past: m
     if not found:
         return "no gang waits"
     rows = [("GANG", "LIKELY START", "IN 9 OF 10 CASES BY", "WHY THEN")]
-    rows += [(key, *_times(each, now, horizon), _why(each)) for key, each in found.items()]
+    rows += [(by_job(key), *_times(each, now, horizon), _why(each)) for key, each in found.items()]
     return f"{align(rows).rstrip()}\n\n{score_text(past)}"
 
 

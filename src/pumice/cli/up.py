@@ -67,6 +67,8 @@ class WantedNodes:
 
     def __str__(self) -> str:
         if self.gpus != AUTO:
+            if not self.pretend:
+                return "no nodes yet"
             each = " each" if self.pretend != 1 else ""
             return f"{counted(self.pretend, 'node')} with {counted(int(self.gpus), 'GPU')}{each}"
         return "this machine with its GPUs" + (f" and {counted(self.pretend, 'pretend node')}" if self.pretend else "")
@@ -351,18 +353,17 @@ def down(pid: int | None) -> None:
 @output_option
 def status(output: str) -> None:
     """List the clusters that run on this machine."""
+    from pumice.cli import printing
+
     running = list(_running())
     if output != "table":
-        from pumice.cli.printing import echo_data
-
-        echo_data({"clusters": running}, output)
+        printing.echo_data({"clusters": running}, output)
         return
     if not running:
         click.echo("no embedded cluster runs here; start one with `pumice up`", err=True)
         return
-    click.echo(f"{'PID':<8} {'NODES':<6} {'URL':<28} KUBECONFIG")
-    for each in running:
-        click.echo(f"{each.pid:<8} {each.nodes:<6} {each.url:<28} {each.kubeconfig}")
+    rows = [(str(each.pid), str(each.nodes), each.url, each.kubeconfig) for each in running]
+    click.echo(printing.align([("PID", "NODES", "URL", "KUBECONFIG"), *rows]), nl=False)
 
 
 # ------------------------------------------------------------------------------------------------ who runs here

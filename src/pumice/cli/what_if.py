@@ -99,8 +99,9 @@ def text(found: Outcome) -> str:
             for gang, starts in found.displaced.items()
         ),
     ]
-    waiting = f"{counted(found.waiting, 'gang')} would go on waiting"
-    lines = [*(lines or ["no gang would start, wait or be evicted that does not now"]), waiting]
+    lines = lines or ["no gang would start, wait or be evicted that does not now"]
+    if found.waiting:
+        lines.append(f"{counted(found.waiting, 'gang')} would go on waiting")
     return "\n".join([*lines, *_times(found)])
 
 

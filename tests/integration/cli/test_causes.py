@@ -18,7 +18,7 @@ from pumice.clock import RealClock
 from pumice.errors import NotFound
 
 _UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-_AGE = re.compile(r"\b(\d+m)?\d+s(?= (?:old|ago)\b)")
+_AGE = re.compile(r"\b\d[0-9smhd]*(?= (?:old|ago)\b)")
 
 
 def ageless(text):
@@ -26,20 +26,29 @@ def ageless(text):
     return _AGE.sub("AGE", _UID.sub("UID", text.partition("\n\nEvents:\n")[0].rstrip("\n")))
 
 
+def sections(text):
+    """By their titles: what stands before the first colon."""
+    return {each.partition(":")[0]: each for each in text.strip("\n").split("\n\n")}
+
+
 @pytest.fixture
 def tells(pumice, background):
-    """Asks for an explanation until it is word for word as expected: what it tells of is written bit by bit."""
+    """Asks for an explanation until the given sections are word for word as expected, and with its head all of it: what it tells of is
+    written bit by bit.
+    """
 
     def ask(subject, expected):
-        deadline = time.monotonic() + PATIENCE_S
+        deadline, wanted = time.monotonic() + PATIENCE_S, sections(expected)
         while True:
             result = pumice("explain", subject, "--quick")  # what would help has tests of its own
-            said = ageless(result.out)
-            if said == expected.strip("\n") or time.monotonic() > deadline:
+            said = sections(ageless(result.out))
+            if not wanted.keys() & {"PodGroup", "Pod"}:
+                said = {title: text for title, text in said.items() if title in wanted}
+            if said == wanted or time.monotonic() > deadline:
                 break
             background.run(RealClock().sleep(0.1))
         assert (result.code, result.err) == (0, "")
-        assert said == expected.strip("\n")
+        assert "\n\n".join(said.values()) == expected.strip("\n")
 
     return ask
 
@@ -135,7 +144,7 @@ PodGroup:   default/whole-UID
 Job:        default/whole
 Phase:      Inqueue, AGE old
 Queue:      default (Open, weight 1, below root)
-Members:    1 pod: 0 run, 1 wait; 1 must start together
+Members:    1 pod: 0 run, 1 wait
 Asks for:   nvidia.com/gpu 6
 
 Why it waits, as the scheduler says now:
@@ -151,7 +160,7 @@ All nodes:
   nvidia.com/gpu   6       8      0          16
 
 Room now, each pod by itself:
-  nvidia.com/gpu 6 each: 0 of 1 pods would fit; 2 of 2 nodes may take them
+  nvidia.com/gpu 6 each: 0 of 1 pod would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 8 free on those, at most 4 on one of them
 
 What could be evicted:
@@ -169,32 +178,14 @@ def test_a_taint_on_every_node(made, nodes_with, tells):
     tells(
         "job/tainted",
         """
-PodGroup:   default/tainted-UID
-Job:        default/tainted
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    1 pod: 0 run, 1 wait; 1 must start together
-Asks for:   cpu 1
-
 Why it waits, as the scheduler says now:
-  the whole gang: can never run here: 1 such pods must start together (cpu 1 each), and the nodes that may take them hold 0 even when empty
+  the whole gang: can never run here: no node could take such a pod (cpu 1), even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: node(s) had untolerated taint(s)
     says predicates; what could change it: a change of the job, its queue or the nodes
 
-Queue default:
-  RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        1       0           0          -           64         -
-
-All nodes:
-  RESOURCE   ASKED   USED   PROMISED   TOTAL
-  cpu        1       0      0          64
-
 Room now, each pod by itself:
-  cpu 1 each: 0 of 1 pods would fit; 0 of 2 nodes may take them
-
-What the pods were told:
-  1 pod: 0/2 nodes are unavailable: 2 node(s) had untolerated taint(s).
+  cpu 1 each: 0 of 1 pod would fit; 0 of 2 nodes may take them
 """,
     )
 
@@ -204,32 +195,14 @@ def test_labels_that_no_node_has(made, tells):
     tells(
         "job/picky",
         """
-PodGroup:   default/picky-UID
-Job:        default/picky
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    2 pods: 0 run, 2 wait; 2 must start together
-Asks for:   cpu 2
-
 Why it waits, as the scheduler says now:
   the whole gang: can never run here: 2 such pods must start together (cpu 1 each), and the nodes that may take them hold 0 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: node(s) didn't match Pod's node affinity/selector
     says predicates; what could change it: a change of the job, its queue or the nodes
 
-Queue default:
-  RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        2       0           0          -           64         -
-
-All nodes:
-  RESOURCE   ASKED   USED   PROMISED   TOTAL
-  cpu        2       0      0          64
-
 Room now, each pod by itself:
   cpu 1 each: 0 of 2 pods would fit; 0 of 2 nodes may take them
-
-What the pods were told:
-  1 pod: 0/2 nodes are unavailable: 2 node(s) didn't match Pod's node affinity/selector.
 """,
     )
 
@@ -241,32 +214,14 @@ def test_a_node_affinity_that_no_node_meets(made, tells):
     tells(
         "job/affine",
         """
-PodGroup:   default/affine-UID
-Job:        default/affine
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    1 pod: 0 run, 1 wait; 1 must start together
-Asks for:   cpu 1
-
 Why it waits, as the scheduler says now:
-  the whole gang: can never run here: 1 such pods must start together (cpu 1 each), and the nodes that may take them hold 0 even when empty
+  the whole gang: can never run here: no node could take such a pod (cpu 1), even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
   2 of 2 nodes: node(s) didn't match Pod's node affinity/selector
     says predicates; what could change it: a change of the job, its queue or the nodes
 
-Queue default:
-  RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        1       0           0          -           64         -
-
-All nodes:
-  RESOURCE   ASKED   USED   PROMISED   TOTAL
-  cpu        1       0      0          64
-
 Room now, each pod by itself:
-  cpu 1 each: 0 of 1 pods would fit; 0 of 2 nodes may take them
-
-What the pods were told:
-  1 pod: 0/2 nodes are unavailable: 2 node(s) didn't match Pod's node affinity/selector.
+  cpu 1 each: 0 of 1 pod would fit; 0 of 2 nodes may take them
 """,
     )
 
@@ -277,13 +232,6 @@ def test_a_node_that_is_cordoned(made, nodes_with, tells):
     tells(
         "job/shut",
         """
-PodGroup:   default/shut-UID
-Job:        default/shut
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    2 pods: 0 run, 2 wait; 2 must start together
-Asks for:   nvidia.com/gpu 16
-
 Why it waits, as the scheduler says now:
   the whole gang: can never run here: 2 such pods must start together (nvidia.com/gpu 8 each), and the nodes that may take them hold 1 even when empty
     says cluster; what could change it: a change of the job, its queue or the nodes
@@ -292,21 +240,9 @@ Why it waits, as the scheduler says now:
   1 of 2 nodes: node(s) were unschedulable
     says predicates; what could change it: a change of the job, its queue or the nodes
 
-Queue default:
-  RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   16      0           0          -           16         -
-
-All nodes:
-  RESOURCE         ASKED   USED   PROMISED   TOTAL
-  nvidia.com/gpu   16      0      0          16
-
 Room now, each pod by itself:
   nvidia.com/gpu 8 each: 1 of 2 pods would fit; 1 of 2 nodes may take them
     nvidia.com/gpu: 8 free on those, at most 8 on one of them
-
-What the pods were told:
-  1 pod: can possibly be assigned to node-1, once minAvailable is satisfied
-  1 pod: 0/2 nodes are unavailable: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable.
 """,
     )
 
@@ -322,13 +258,6 @@ def test_more_than_the_queue_may_ever_have(made, until, tells):
     tells(
         "job/capped",
         """
-PodGroup:   default/capped-UID
-Job:        default/capped
-Phase:      Pending, AGE old
-Queue:      tiny (Open, weight 1, below root)
-Members:    0 pods: 0 run, 0 wait; 3 must start together
-Asks for:   nvidia.com/gpu 3
-
 Why it waits, as the scheduler says now:
   the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu
     says proportion; what could change it: a change of the job, its queue or the nodes
@@ -337,10 +266,6 @@ Queue tiny:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
   nvidia.com/gpu   3       0           0          -           2          2
   nvidia.com/gpu: 3 asked are more than the capability of 2: waiting does not help; ask for less, or raise the capability
-
-All nodes:
-  RESOURCE         ASKED   USED   PROMISED   TOTAL
-  nvidia.com/gpu   3       0      0          16
 """,
     )
 
@@ -354,13 +279,6 @@ def test_more_than_the_queue_has_left(made, until, tells):
     tells(
         "job/next",
         """
-PodGroup:   default/next-UID
-Job:        default/next
-Phase:      Pending, AGE old
-Queue:      small (Open, weight 1, below root)
-Members:    0 pods: 0 run, 0 wait; 3 must start together
-Asks for:   nvidia.com/gpu 3
-
 Why it waits, as the scheduler says now:
   the whole gang: queue resource quota insufficient: insufficient nvidia.com/gpu
     says proportion; what could change it: time alone
@@ -369,10 +287,6 @@ Queue small:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
   nvidia.com/gpu   3       3           0          -           4          4
   nvidia.com/gpu: 3 asked, 3 allocated and 0 promised to others are 2 more than the capability of 4
-
-All nodes:
-  RESOURCE         ASKED   USED   PROMISED   TOTAL
-  nvidia.com/gpu   3       3      0          16
 """,
     )
 
@@ -386,12 +300,6 @@ def test_a_queue_that_closes(made, until, pumice, tells):
     tells(
         "pg/late",
         """
-PodGroup:   default/late
-Phase:      Pending, AGE old
-Queue:      closing (Closing, weight 1, below root)
-Members:    0 pods: 0 run, 0 wait; 1 must start together
-Asks for:   nvidia.com/gpu 3
-
 Why it waits, as the scheduler says now:
   the whole gang: queue closing is Closing: open it to admit gangs
     says proportion; what could change it: a change of the job, its queue or the nodes
@@ -400,10 +308,6 @@ Queue closing:
   RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
   nvidia.com/gpu   3       0           0          -           2          2
   nvidia.com/gpu: 3 asked are more than the capability of 2: waiting does not help; ask for less, or raise the capability
-
-All nodes:
-  RESOURCE         ASKED   USED   PROMISED   TOTAL
-  nvidia.com/gpu   3       0      0          16
 """,
     )
 
@@ -413,22 +317,11 @@ def test_a_minimum_beyond_the_whole_cluster(made, tells):
     tells(
         "job/vast",
         """
-PodGroup:   default/vast-UID
-Job:        default/vast
-Phase:      Pending, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    0 pods: 0 run, 0 wait; 2 must start together
-Asks for:   nvidia.com/gpu 198
-
 Why it waits, as the scheduler says now:
   the whole gang: can never run here: its minimum asks for more than the whole cluster has (nvidia.com/gpu 198 of 16)
     says cluster; what could change it: a change of the job, its queue or the nodes
   the whole gang: resource in cluster is overused: overused nvidia.com/gpu
     says overcommit; what could change it: a change of the job, its queue or the nodes
-
-Queue default:
-  RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   198     0           0          -           16         -
 
 All nodes:
   RESOURCE         ASKED   USED   PROMISED   TOTAL
@@ -475,11 +368,6 @@ def test_a_gang_of_which_pods_are_missing(made, tells):
     tells(
         "pg/part",
         """
-PodGroup:   default/part
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    2 pods: 0 run, 2 wait; 4 must start together
-
 Why it waits, as the scheduler says now:
   the whole gang: Not enough valid tasks for gang-scheduling, valid: 2, min: 4
     says gang; what could change it: time alone
@@ -526,24 +414,9 @@ def test_a_scheduling_gate(made, tells):
     tells(
         "job/gated",
         """
-PodGroup:   default/gated-UID
-Job:        default/gated
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    2 pods: 0 run, 2 wait, 2 of them behind a scheduling gate; 2 must start together
-Asks for:   cpu 2
-
 Why it waits, as the scheduler says now:
   the whole gang: 2 of 2 pods are held by the scheduling gate example.com/hold
     says gates; what could change it: a change of the job, its queue or the nodes
-
-Queue default:
-  RESOURCE   ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  cpu        2       0           0          -           64         -
-
-All nodes:
-  RESOURCE   ASKED   USED   PROMISED   TOTAL
-  cpu        2       0      0          64
 
 Room now, each pod by itself:
   cpu 1 each: 2 of 2 pods would fit (and 62 more would); 2 of 2 nodes may take them
@@ -566,7 +439,7 @@ PodGroup:   default/stateful-UID
 Job:        default/stateful
 Phase:      Inqueue, AGE old
 Queue:      default (Open, weight 1, below root)
-Members:    1 pod: 0 run, 1 wait; 1 must start together
+Members:    1 pod: 0 run, 1 wait
 Asks for:   cpu 1
 
 Why it waits, as the scheduler says now:
@@ -585,7 +458,7 @@ All nodes:
   cpu        1       0      0          64
 
 Room now, each pod by itself:
-  cpu 1 each: 1 of 1 pods would fit (and 63 more would); 2 of 2 nodes may take them
+  cpu 1 each: 1 of 1 pod would fit (and 63 more would); 2 of 2 nodes may take them
 
 What the pods were told:
   1 pod: plugin VolumeBinding pre-predicates failed pod has unbound immediate PersistentVolumeClaims
@@ -656,7 +529,7 @@ def test_room_that_another_gang_has_claimed(crowded, made, until, tells):
 PodGroup:   default/third
 Phase:      Inqueue, AGE old, number 2 in its queue
 Queue:      default (Open, weight 1, below root)
-Members:    1 pod: 0 run, 1 wait; 1 must start together
+Members:    1 pod: 0 run, 1 wait
 
 Why it waits, as the scheduler says now:
   the whole gang: queue default has no share left (nvidia.com/gpu: 0 left of 16, the gang asks for 4)
@@ -666,7 +539,7 @@ Room that others have claimed:
   default/dearer: nvidia.com/gpu 8 on node-0, for 2 pods
 
 Room now, each pod by itself:
-  nvidia.com/gpu 4 each: 0 of 1 pods would fit; 2 of 2 nodes may take them
+  nvidia.com/gpu 4 each: 0 of 1 pod would fit; 2 of 2 nodes may take them
     nvidia.com/gpu: 0 free on those, at most 0 on one of them
 
 What could be evicted:
@@ -688,24 +561,9 @@ def test_a_gang_that_must_stay_within_one_switch(made, tells):
     tells(
         "job/near",
         """
-PodGroup:   default/near-UID
-Job:        default/near
-Phase:      Inqueue, AGE old
-Queue:      default (Open, weight 1, below root)
-Members:    3 pods: 0 run, 3 wait; 3 must start together
-Asks for:   nvidia.com/gpu 12
-
 Why it waits, as the scheduler says now:
   the whole gang: no hyper node within tier 1 has room for its minimum (nvidia.com/gpu 12, pods 3)
     says network-topology-aware; what could change it: pods that end, or are evicted
-
-Queue default:
-  RESOURCE         ASKED   ALLOCATED   PROMISED   GUARANTEE   DESERVED   CAPABILITY
-  nvidia.com/gpu   12      0           0          -           16         -
-
-All nodes:
-  RESOURCE         ASKED   USED   PROMISED   TOTAL
-  nvidia.com/gpu   12      0      0          16
 
 Room now, each pod by itself:
   nvidia.com/gpu 4 each: 3 of 3 pods would fit (and 1 more would); 2 of 2 nodes may take them

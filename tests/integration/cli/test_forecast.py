@@ -24,7 +24,7 @@ def full(pumice, client, until):
 
 def test_when_a_job_will_start_and_what_that_depends_on(pumice, full):
     told = pumice("forecast", "next")
-    assert told.code == 0
+    assert (told.code, told.lines[1].split()[0]) == (0, "default/next")
     assert "(in 59m)" in told.out or "(in 60m)" in told.out
     assert "1 running gang in front" in told.out
     assert "No forecast has been held against what came of it yet" in told.out

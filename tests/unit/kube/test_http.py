@@ -383,19 +383,21 @@ def pair(authority, name):
     return issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
 
 
+def alice(tls_server, authority):
+    """A connection that shows alice's certificate to a server that answers with its name, and the two files."""
+    tls_server.handler = common_name
+    certificate, key = files = tuple(map(Swappable, pair(authority, "alice")))
+    shown = Presented(certificate=certificate, key=key)
+    return Connection(server=tls_server.url, authority=authority_of(authority), credentials=shown), files
+
+
 async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_without_a_restart(
     carrier, tls_server, authority
 ):
-    tls_server.handler = common_name
-    certificate, key = map(Swappable, pair(authority, "alice"))
-    connection = Connection(
-        server=tls_server.url,
-        authority=authority_of(authority),
-        credentials=Presented(certificate=certificate, key=key),
-    )
+    connection, files = alice(tls_server, authority)
     async with carrier(connection, user_agent="x") as transport:
         first = await transport.call(Request("GET", "/version"))
-        for source, content in zip((certificate, key), pair(authority, "bob"), strict=True):
+        for source, content in zip(files, pair(authority, "bob"), strict=True):
             source.replace(content)
         second = await transport.call(Request("GET", "/version"))
     assert (first.body, second.body) == (b"alice", b"bob")
@@ -404,17 +406,11 @@ async def test_a_client_certificate_is_shown_and_a_rotated_one_replaces_it_witho
 async def test_while_only_one_file_of_a_pair_has_been_replaced_the_last_good_pair_stays_in_use(
     carrier, tls_server, authority
 ):
-    tls_server.handler = common_name
-    certificate, key = map(Swappable, pair(authority, "alice"))
-    connection = Connection(
-        server=tls_server.url,
-        authority=authority_of(authority),
-        credentials=Presented(certificate=certificate, key=key),
-    )
+    connection, files = alice(tls_server, authority)
     seen = []
     async with carrier(connection, user_agent="x") as transport:
         await transport.call(Request("GET", "/version"))
-        for source, content in zip((certificate, key), pair(authority, "bob"), strict=True):
+        for source, content in zip(files, pair(authority, "bob"), strict=True):
             source.replace(content)
             seen.append((await transport.call(Request("GET", "/version"))).body)
     assert seen == [b"alice", b"bob"]

@@ -192,6 +192,8 @@ def _exceeds_cluster(facts: Facts) -> str:
 
 def _exceeds_nodes(facts: Facts) -> str:
     each = _amounts_text(facts, "{resource} {wanted}", ", ")
+    if facts.wanted == 1:
+        return f"can never run here: no node could take such a pod ({each}), even when empty"
     return (
         f"can never run here: {facts.wanted} such pods must start together ({each} each), "
         f"and the nodes that may take them hold {facts.free} even when empty"

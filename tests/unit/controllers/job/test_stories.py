@@ -27,26 +27,25 @@ async def completes(stage):
     assert await stage.phase() == "Completed"
 
 
-async def restarts_whole(stage):
-    await stage.submit(*GANG, policies=ON_EVICTION["RestartJob"])
+async def loses_a_worker(stage, action):
+    """Its pods before that and after."""
+    await stage.submit(*GANG, policies=ON_EVICTION[action])
     await stage.settle()
     before = await stage.pods()
     await stage.remove(Pod, "train-worker-1")
     await stage.settle()
-    after = await stage.pods()
     assert await stage.phase() == "Running"
+    return before, await stage.pods()
+
+
+async def restarts_whole(stage):
+    before, after = await loses_a_worker(stage, "RestartJob")
     assert set(after) == set(before) == set(ALL)
     assert not {uid for _, uid in after.values()} & {uid for _, uid in before.values()}
 
 
 async def restarts_alone(stage):
-    await stage.submit(*GANG, policies=ON_EVICTION["RestartPod"])
-    await stage.settle()
-    before = await stage.pods()
-    await stage.remove(Pod, "train-worker-1")
-    await stage.settle()
-    after = await stage.pods()
-    assert await stage.phase() == "Running"
+    before, after = await loses_a_worker(stage, "RestartPod")
     assert [name for name in ALL if after[name] != before[name]] == ["train-worker-1"]
 
 

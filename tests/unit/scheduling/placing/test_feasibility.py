@@ -89,7 +89,10 @@ def test_members_that_run_already_are_not_needed_again():
 
 @pytest.mark.parametrize("nodes", [[], [a_node("n1", cpu="0")]])
 def test_a_cluster_without_room_holds_nothing(nodes):
-    assert hopeless(nodes, a_gang("g", 1))[0].endswith("hold 0 even when empty")
+    assert hopeless(nodes, a_gang("g", 2))[0].endswith("hold 0 even when empty")
+    assert hopeless(nodes, a_gang("g", 1)) == [
+        "can never run here: no node could take such a pod (cpu 1), even when empty"
+    ]
 
 
 def test_the_hopeless_reason_comes_first():

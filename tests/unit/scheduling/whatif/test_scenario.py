@@ -42,10 +42,9 @@ def test_a_job_whose_pods_do_not_exist_yet_would_be_admitted():
     waits = a_group(f"train-{UID}", 8, phase="Pending", minimum=eight, created=3590)
     found = outcome(Scenario(add_nodes=1, like="n1"), a_node("n1", gpu=8, cpu="64"), full, waits)
     assert (found.admitted, found.starts, found.waiting) == ({f"default/train-{UID}": 8}, {}, 0)
-    assert what_if.text(found).splitlines()[:2] == [
-        "would be admitted, and start if its pods, which are made then, find room: default/train (8 pods)",
-        "0 gangs would go on waiting",
-    ]
+    assert what_if.text(found).startswith(
+        "would be admitted, and start if its pods, which are made then, find room: default/train (8 pods)\n\n"
+    )
     assert minutes(found) == {f"train-{UID}": (60, 0)}  # pods that stand in for those that are not there yet
 
 
