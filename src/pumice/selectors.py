@@ -25,7 +25,7 @@ Expression: TypeAlias = tuple[str, str, Sequence[str]]
 """Key, operator and values of one requirement, as in matchExpressions."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _WORD: Final = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
 _PUNCTUATION: Final = frozenset(("==", "=", "!=", "!", "(", ")", ",", "<", ">", ""))
@@ -43,7 +43,7 @@ class SelectorError(BadInput):
 def label_key_problem(key: str) -> str:
     """Why the text cannot be a label's key, or an empty text."""
     prefix, slash, name = key.rpartition("/")
-    if slash and (len(prefix) > LABEL_PREFIX_CHARS_MAX or not _SUBDOMAIN.fullmatch(prefix)):
+    if slash and (len(prefix) > LABEL_PREFIX_CHARS_MAX or not SUBDOMAIN.fullmatch(prefix)):
         return f"the part before / must be a DNS name in lower case of at most {LABEL_PREFIX_CHARS_MAX} characters"
     if len(name) > LABEL_PART_CHARS_MAX or not _NAME.fullmatch(name):
         return (

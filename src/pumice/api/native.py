@@ -1,6 +1,7 @@
 """Kubernetes' own gangs: PodGroup of scheduling.k8s.io/v1alpha2, as of Kubernetes 1.36, as far as we read it."""
 
 from pumice.api.meta import NO_METADATA, ObjectMeta, Struct
+from pumice.api.scheduling import PodGroup
 
 
 class GangSchedulingPolicy(Struct):
@@ -22,3 +23,11 @@ class NativePodGroup(Struct):
 
     metadata: ObjectMeta = NO_METADATA
     spec: NativePodGroupSpec = NativePodGroupSpec()
+
+
+def minimum_of(group: PodGroup | NativePodGroup) -> int:
+    """How many members must start together, of a group of either kind."""
+    if isinstance(group, PodGroup):
+        return group.spec.min_member
+    gang = group.spec.scheduling_policy.gang
+    return gang.min_count if gang is not None else 1

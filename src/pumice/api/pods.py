@@ -20,6 +20,8 @@ from pumice.api.meta import (
     Struct,
 )
 
+ENDED = frozenset({"Succeeded", "Failed"})  # phases of pods that hold nothing any more
+
 
 class ResourceClaimUse(Struct):
     """A container's use of one of the pod's resource claims; without a request it uses all of the claim."""
@@ -300,3 +302,8 @@ class PodTemplate(Struct):
 
     metadata: ObjectMeta = NO_METADATA
     spec: PodSpec = PodSpec()
+
+
+def is_living(pod: Pod) -> bool:
+    """It has not ended, and nobody has asked it to."""
+    return pod.status.phase not in ENDED and pod.metadata.deletion_timestamp is None

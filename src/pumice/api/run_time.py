@@ -16,6 +16,7 @@ from pumice import instant
 from pumice.api import names
 from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import Struct
+from pumice.api.pods import ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 TIMES = (names.TIME_LIMIT, names.TIME_LIMIT_WARNING, names.RUNNING_ESTIMATE)  # what is handed on from a Job to its gang
 HANDED_ON = (*TIMES, names.TIME_LIMIT_SIGNAL, names.CHECKPOINT_SIGNAL)  # ... and from a JobTemplate to its Jobs
 SIGNALS = ("SIGUSR1", "SIGUSR2", "SIGHUP", "SIGINT", "SIGTERM")  # that a pod may ask for
-ENDED = ("Succeeded", "Failed")  # phases of pods that hold nothing any more
 MOMENTS_CACHED_MAX = 4_096  # the members of a gang start in few different seconds
 
 

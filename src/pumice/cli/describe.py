@@ -104,11 +104,6 @@ def when(event: Json) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
-def tidy(obj: Json) -> Json:
-    meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
-    return {**obj, "metadata": meta}
-
-
 def facts(pairs: Sequence[tuple[str, Any]]) -> str:
     return align([(f"{name}:", tables.text(value)) for name, value in pairs])
 

@@ -94,9 +94,12 @@ def _query(access: ClusterAccess, plural: str, name: str = "", *, labels: str = 
 
 
 async def _describe(access: ClusterAccess, plural: str, name: str, form: str) -> Report:
-    from pumice.cli import describe, fetching, printing
+    from pumice.cli import fetching, printing
 
-    objects = [describe.tidy(each) for each in await fetching.fetch(_query(access, plural, name), access.client)]
+    objects = [
+        printing.without_managed_fields(each)
+        for each in await fetching.fetch(_query(access, plural, name), access.client)
+    ]
     dump = printing.Form(form)
     text = "\n---\n".join(printing.document(each, dump) for each in objects)
     return Report(text, objects)

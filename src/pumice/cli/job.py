@@ -121,13 +121,16 @@ async def view(access: ClusterAccess, name: str) -> Report:
 
 async def view_job(access: ClusterAccess, name: str) -> Report:
     from pumice.api.batch import Job
-    from pumice.cli import describe
+    from pumice.cli import describe, printing
 
     found = (await access.client.get(Job, name, namespace=access.namespace)).json()
     events = await describe.events_of_job(access.client, found)
     now = access.clock.now()
     starts = await _start_of(access, found, now)
-    return Report(lambda paint: describe.job_text(found, events, now, paint, starts=starts), describe.tidy(found))
+    return Report(
+        lambda paint: describe.job_text(found, events, now, paint, starts=starts),
+        printing.without_managed_fields(found),
+    )
 
 
 async def _start_of(access: ClusterAccess, job: Json, now: Instant) -> str:

@@ -118,7 +118,7 @@ async def _show_query(query: Query, access: ClusterAccess, form: Form) -> None:
         for each in objects:
             click.echo(f"{_word(query.kind)}/{each['metadata']['name']}")
     else:
-        items = [_without_managed_fields(each) for each in objects]
+        items = [without_managed_fields(each) for each in objects]
         click.echo(document(items[0] if query.name else _list(items), form), nl=form.name != "jsonpath")
 
 
@@ -143,7 +143,7 @@ def _word(kind: Kind) -> str:
     return f"{kind.singular}.{kind.group}" if kind.group else kind.singular
 
 
-def _without_managed_fields(obj: Json) -> Json:
+def without_managed_fields(obj: Json) -> Json:
     """The whole object but for managedFields, which kubectl hides as well."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": meta}
@@ -156,7 +156,7 @@ def _list(items: list[Json]) -> Json:
 def _whole(kind: Kind, obj: Json, form: Form) -> str:
     if form.name == "name":
         return f"{_word(kind)}/{obj['metadata']['name']}"
-    return document({"apiVersion": kind.api_version, "kind": kind.kind, **_without_managed_fields(obj)}, form)
+    return document({"apiVersion": kind.api_version, "kind": kind.kind, **without_managed_fields(obj)}, form)
 
 
 def document(data: Any, form: Form) -> str:

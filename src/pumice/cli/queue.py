@@ -112,7 +112,7 @@ async def get(access: ClusterAccess, name: str, resource: str) -> Query:
 @name_argument("-N", "--name", letter="-n", kind=KIND, several=True)
 async def view(access: ClusterAccess, name: str) -> Report:
     """Show one queue: what was written, what that means under the policy in force, and what happened to it."""
-    from pumice.cli import describe, queue_changes
+    from pumice.cli import describe, printing, queue_changes
 
     found = (await access.client.get(Queue, name)).json()
     shares = Shares(access)
@@ -121,7 +121,7 @@ async def view(access: ClusterAccess, name: str) -> Report:
         queue_changes.say_without_effect(name, found.get("spec") or {}, shares.policy)
     events = await describe.events_of(access.client, found)
     now = access.clock.now()
-    return Report(lambda paint: describe.queue_text(found, events, now, paint), describe.tidy(found))
+    return Report(lambda paint: describe.queue_text(found, events, now, paint), printing.without_managed_fields(found))
 
 
 _SHAPE = (

@@ -13,6 +13,7 @@ from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, JobPhase
 from pumice.api.decoding import UNREADABLE
 from pumice.api.meta import Struct
+from pumice.api.pods import ENDED
 from pumice.api.run_time import limit_of, run_of, start_time, started_at
 from pumice.controllers.ownership import job_reference
 from pumice.readmodel.model import Reason
@@ -54,7 +55,6 @@ LONG_STATES = {
     "TIMEOUT": TIMED_OUT,
 }
 UNKNOWN_START = "n/a"
-_FINISHED = frozenset({"Succeeded", "Failed"})
 _TAIL = re.compile(r"(.*?)([0-9]+)")
 NAMES_SHOWN_MAX = 12  # ranges of nodes in one cell
 
@@ -96,7 +96,7 @@ def queue_rows(jobs: Iterable[Job], groups: Iterable[PodGroup], pods: Iterable[P
 
 def _row(job: Job, group: PodGroup | None, pods: Sequence[Pod], now: Instant) -> QueueRow:
     metadata, state = job.metadata, state_of(job)
-    live = [pod for pod in pods if pod.status.phase not in _FINISHED]
+    live = [pod for pod in pods if pod.status.phase not in ENDED]
     start, unknown = _start(group, state)
     return QueueRow(
         job=metadata.name,

@@ -11,6 +11,7 @@ import msgspec
 
 from pumice.api import names
 from pumice.api.decoding import UNREADABLE
+from pumice.api.pods import ENDED
 from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import Refused
 from pumice.readmodel import model
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 LEADER, LISTING, PODGROUP = "leader", "listing", "podgroup"
 BUILT_IN = "built-in policy"
 _PLANNED = "pumice: one cycle was planned over a listing, with the built-in policy"
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -235,7 +235,7 @@ async def _from_group(access: ClusterAccess, group: PodGroup) -> Answer:
 
     pods = (await access.client.list(Pod, namespace=group.metadata.namespace)).items
     members = [pod for pod in pods if group_of(pod) == group.metadata.name]
-    waiting = [pod for pod in members if not pod.spec.node_name and pod.status.phase not in _FINISHED]
+    waiting = [pod for pod in members if not pod.spec.node_name and pod.status.phase not in ENDED]
     try:
         verdict = msgspec.json.decode(group.metadata.annotations.get(names.VERDICT, "{}"), type=_Verdict)
     except UNREADABLE:
@@ -255,7 +255,7 @@ async def _from_group(access: ClusterAccess, group: PodGroup) -> Answer:
             running=sum(pod.status.phase == "Running" for pod in members),
             waiting=len(waiting),
             gated=sum(bool(pod.spec.scheduling_gates) for pod in waiting),
-            finished=sum(pod.status.phase in _FINISHED for pod in members),
+            finished=sum(pod.status.phase in ENDED for pod in members),
         ),
     )
     policy = model.Policy(source="", actions=(), plugins=())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pumice.api import versions
 from pumice.api.core import Node
 from pumice.api.native import NativePodGroup
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.scheduling import PodGroup
 from pumice.cluster.state import native_key
 
@@ -63,4 +63,4 @@ def is_past(thing: Any, known: Any) -> bool:
 def _progress(pod: Pod) -> tuple[bool, bool, bool]:
     """Bound, asked to leave, ended: Kubernetes takes none of them back."""
     meta, status = pod.metadata, pod.status
-    return bool(pod.spec.node_name), meta.deletion_timestamp is not None, status.phase in {"Succeeded", "Failed"}
+    return bool(pod.spec.node_name), meta.deletion_timestamp is not None, status.phase in ENDED

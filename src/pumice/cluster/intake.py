@@ -17,7 +17,7 @@ from pumice.api import changes, disruptions, names
 from pumice.api.core import Node
 from pumice.api.groups import group_of
 from pumice.api.native import NativePodGroup
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue, implied_group, is_workload
 from pumice.api.topology import HyperNode
@@ -213,7 +213,7 @@ class Intake:
             self._uids_by_implied.setdefault(_implied_key(pod), set()).add(uid)
         if pod.spec.node_name:
             self._assumed.pop(uid, None)
-        if pod.metadata.deletion_timestamp is not None or pod.status.phase in {"Succeeded", "Failed"}:
+        if pod.metadata.deletion_timestamp is not None or pod.status.phase in ENDED:
             self._evicting.discard(uid)
         self._refresh(uid)
 

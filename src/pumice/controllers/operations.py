@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from pumice.api.bus import Command
 from pumice.kube.requests import PatchType
 
 if TYPE_CHECKING:
@@ -115,6 +116,12 @@ class Emit:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+
+
+def consume(command: Command) -> Delete:
+    """A command that has been heard is deleted."""
+    metadata = command.metadata
+    return Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
 
 
 Operation: TypeAlias = Create | Apply | Patch | Delete | Look | Emit

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pumice.record import queries
-from pumice.record.model import VERSION, Detail, ForecastRecord, History, Lines, Logs, Usage
+from pumice.record.model import VERSION, Detail, ForecastRecord, History, Lines, Logs, Usage, without_others
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ def gang(store: Store, namespace: str, name: str, prices: Mapping[str, float], *
             return None
         evictions = queries.evictions(connection, uid)
         if not sees_all:
-            evictions = [_without_others(each, namespace) for each in evictions]
+            evictions = [without_others(each, namespace) for each in evictions]
         return Detail(
             version=VERSION,
             prices=dict(prices),
@@ -36,11 +36,6 @@ def gang(store: Store, namespace: str, name: str, prices: Mapping[str, float], *
             evictions=evictions,
             runs=queries.runs(connection, uid),
         )
-
-
-def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
-    is_own = not eviction["claimant"] or eviction["claimant"].startswith(f"{namespace}/")
-    return eviction if is_own else {**eviction, "claimant": "", "why": ""}
 
 
 def report(store: Store, wanted: Period, prices: Mapping[str, float], now: int) -> Usage:

@@ -10,6 +10,7 @@ import msgspec
 from pumice import instant
 from pumice.api import decoding, disruptions, names, run_time, versions
 from pumice.api.groups import Group, group_of
+from pumice.api.native import minimum_of
 from pumice.api.pods import Pod, PodTemplate
 from pumice.api.scheduling import PodGroup
 from pumice.cluster import amounts, requests
@@ -198,13 +199,6 @@ def shapes_of_group(group: PodGroup | NativePodGroup) -> str:
     if isinstance(group, PodGroup):
         asked = group.spec.min_resources or {}
     return _text([{"task": "", "pods": minimum_of(group), "resources": units(amounts.read_minimum(asked))}])
-
-
-def minimum_of(group: PodGroup | NativePodGroup) -> int:
-    if isinstance(group, PodGroup):
-        return group.spec.min_member
-    gang = group.spec.scheduling_policy.gang
-    return gang.min_count if gang is not None else 1
 
 
 def capacity_of(nodes: Iterable[Node]) -> dict[str, float]:

@@ -16,7 +16,7 @@ import msgspec
 from pumice import instant
 from pumice.api.changes import Upserted
 from pumice.api.native import NativePodGroup
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.scheduling import PodGroup
 from pumice.kube import requests
 from pumice.kube.errors import KubeError, NotFound
@@ -46,7 +46,6 @@ CONTAINERS_MAX = 16  # of one pod
 CALM_S = 0.2  # between two pods that succeeded and are not about to go
 REST_S = 60.0  # of a node that gave no logs
 FRESH_S = 60  # lines of a pod that ended so shortly ago cannot be in the record yet
-_ENDED = frozenset({"Succeeded", "Failed"})
 _LEAVING, _CALM, _LAST = 1, 2, 3  # what a pod was last seen as: each is asked once in each
 
 
@@ -249,7 +248,7 @@ class LogKeeper:
 def _stage(pod: Pod) -> int:
     """0 while it goes on."""
     if pod.metadata.deletion_timestamp is not None:
-        return _LAST if pod.status.phase in _ENDED else _LEAVING
+        return _LAST if pod.status.phase in ENDED else _LEAVING
     return {"Failed": _LAST, "Succeeded": _CALM}.get(pod.status.phase, 0)
 
 

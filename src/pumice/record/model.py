@@ -187,3 +187,9 @@ def dollars(held_hours: Mapping[str, float], prices: Mapping[str, float]) -> flo
     """What it cost at today's prices; None where nothing of it has one."""
     priced = [hours * prices[name] for name, hours in held_hours.items() if name in prices]
     return sum(priced) if priced else None
+
+
+def without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """For whoever may see one namespace only: a claimant of another one is not named."""
+    is_own = not eviction["claimant"] or eviction["claimant"].startswith(f"{namespace}/")
+    return eviction if is_own else {**eviction, "claimant": "", "why": ""}

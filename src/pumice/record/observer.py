@@ -14,7 +14,7 @@ import msgspec
 from pumice.api import names
 from pumice.api.batch import Job, JobPhase
 from pumice.api.core import Node
-from pumice.api.native import NativePodGroup
+from pumice.api.native import NativePodGroup, minimum_of
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
 from pumice.cluster.gangs import user_of
@@ -203,7 +203,7 @@ class Observer:
             kind=GROUP if isinstance(group, PodGroup) else NATIVE_GROUP,
             queue=queue,
             shapes=facts.shapes_of_group(group),
-            minimum=facts.minimum_of(group),
+            minimum=minimum_of(group),
             ended=now if is_complete else news.gone_at,
             state=State.COMPLETED if is_complete else State.DELETED if gang.is_gone else State.PENDING,
             reason="",

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from pumice.selectors import label_key_problem, label_value_problem
+from pumice.selectors import SUBDOMAIN, label_key_problem, label_value_problem
 
 __all__ = [
     "LABEL_CHARS_MAX",
@@ -24,7 +24,6 @@ SUBDOMAIN_CHARS_MAX: Final = 253
 PORT_NAME_CHARS_MAX: Final = 15
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _SERVICE: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DATA_KEY: Final = re.compile(r"[-._a-zA-Z0-9]+")
 _ENVIRONMENT: Final = re.compile(r"[ -<>-~]+")  # printable ASCII without =
@@ -41,7 +40,7 @@ def dns_label_problem(name: str) -> str:
 
 def dns_subdomain_problem(name: str) -> str:
     """As most objects are named."""
-    if len(name) <= SUBDOMAIN_CHARS_MAX and _SUBDOMAIN.fullmatch(name):
+    if len(name) <= SUBDOMAIN_CHARS_MAX and SUBDOMAIN.fullmatch(name):
         return ""
     return f"a name here has 1 to {SUBDOMAIN_CHARS_MAX} lower case letters, digits, '-' or '.', {_ENDS}"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.api import names
 from pumice.api.disruptions import CONDITION, RELEASED
+from pumice.api.pods import ENDED
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.digits import whole_number
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from pumice.api.batch import Job
     from pumice.api.pods import Pod
     from pumice.instant import Instant
-
-FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Member:
 
     @property
     def is_finished(self) -> bool:
-        return self.phase in FINISHED
+        return self.phase in ENDED
 
     @property
     def is_released(self) -> bool:

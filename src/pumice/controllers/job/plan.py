@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from pumice import instant
 from pumice.api.batch import JobEvent, JobPhase
-from pumice.api.bus import Command
 from pumice.api.meta import NOTHING
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup
@@ -32,13 +31,14 @@ from pumice.controllers.job.status import (
     with_counters,
     with_progress,
 )
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan, consume
 from pumice.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.api.batch import Job, JobStatus
+    from pumice.api.bus import Command
     from pumice.controllers.job.decisions import Decision
     from pumice.controllers.job.members import Member, Roster
     from pumice.controllers.job.progress import Progress
@@ -75,7 +75,7 @@ def _plan_job(view: JobView) -> Plan:
     decision = decision or by_policy
     if decision is not None:
         if command is not None and decision.command:
-            heard = (*heard, _delete_command(command))
+            heard = (*heard, consume(command))
         return _plan_decision(scene, decision, weighed, heard)
     if command is not None:
         heard = (*heard, *_ignore_command(scene, command))
@@ -95,21 +95,16 @@ def _commands(scene: Scene, commands: Iterable[Command]) -> tuple[tuple[Operatio
         if command.metadata.deletion_timestamp is not None:
             continue
         if command.metadata.uid == scene.progress.command or not is_ours:
-            heard.append(_delete_command(command))
+            heard.append(consume(command))
         else:
             fresh.append(command)
     return tuple(heard), next(iter(fresh), None)
 
 
-def _delete_command(command: Command) -> Delete:
-    metadata = command.metadata
-    return Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
-
-
 def _ignore_command(scene: Scene, command: Command) -> tuple[Operation, ...]:
     phase = phase_of(scene.status)
     text = f"command {command.action} has no effect on a job that is {phase}"
-    return _delete_command(command), Emit(scene.job, "Normal", "CommandIssued", text)
+    return consume(command), Emit(scene.job, "Normal", "CommandIssued", text)
 
 
 # ------------------------------------------------------------------------------------------------------------ deciding

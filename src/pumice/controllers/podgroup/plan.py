@@ -15,7 +15,7 @@ from pumice.api.batch import TopologyMode
 from pumice.api.defaults import queue_within
 from pumice.api.groups import group_of
 from pumice.api.kinds import type_meta
-from pumice.api.pods import Pod
+from pumice.api.pods import Pod, is_living
 from pumice.api.run_time import TIMES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 Workload: TypeAlias = ReplicaSet | StatefulSet | DaemonSet | KubeJob
 
 OWNER_S_MAX = 10  # a pod whose workload no watch has shown by then is an orphan: its group is one of one
-_FINISHED = frozenset({"Succeeded", "Failed"})
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _INHERITED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, *TIMES, *SUBMISSION)
 _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)  # the first one wins
@@ -75,10 +74,6 @@ def plan(view: View, now: Instant) -> Plan:
     first = _create(view, model) if group is None else _update(view, group, model)
     rest = tuple(_join(view.name, pod) for pod in living if group_of(pod).is_implied)
     return Plan(tuple(stage for stage in (first, rest) if stage))
-
-
-def is_living(pod: Pod) -> bool:
-    return pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None
 
 
 def newest(pods: Sequence[Pod]) -> Pod:

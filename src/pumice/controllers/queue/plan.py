@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, Action
-from pumice.api.bus import Command
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase, Queue, QueueState
-from pumice.controllers.operations import Apply, Blame, Create, Delete, Emit, Patch, Plan
+from pumice.controllers.operations import Apply, Blame, Create, Emit, Patch, Plan, consume
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pumice.api.bus import Command
     from pumice.api.scheduling import PodGroup
     from pumice.controllers.operations import Operation
     from pumice.instant import Instant
@@ -65,7 +65,7 @@ def plan(view: View, now: Instant) -> Plan:
     decision = _sync(view, queue) if command is None else _obey(view, queue, command)
     stages = _state_stages(queue, decision)
     if command is not None and decision.consumed:
-        stages.append((*decision.news, _consume(command)))
+        stages.append((*decision.news, consume(command)))
     if not stages:
         stages = [*_parent_stage(queue), *_count_stage(queue, view.groups)]
     return Plan(tuple(stages), again_at)
@@ -83,7 +83,7 @@ def _plan_absent(view: View, now: Instant) -> Plan:
         made = (Create(kind=Queue, body=body),)
     ages = {command.metadata.uid: now - _creation_time(command) for command in view.commands}
     old = [command for command in view.commands if ages[command.metadata.uid] >= COMMAND_S_MAX * instant.SECOND]
-    stage = (*made, *map(_consume, old))
+    stage = (*made, *map(consume, old))
     waiting = [age for age in ages.values() if age < COMMAND_S_MAX * instant.SECOND]
     again_at = now + COMMAND_S_MAX * instant.SECOND - max(waiting) if waiting else None
     return Plan((stage,) if stage else (), again_at)
@@ -92,11 +92,6 @@ def _plan_absent(view: View, now: Instant) -> Plan:
 def _creation_time(command: Command) -> Instant:
     created = command.metadata.creation_timestamp
     return instant.parse_instant(created) if created else 0
-
-
-def _consume(command: Command) -> Delete:
-    metadata = command.metadata
-    return Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
 
 
 # ------------------------------------------------------------------------------------------------------- decisions

@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from pumice import instant
 from pumice.api import names
-from pumice.api.pods import Pod
+from pumice.api.native import minimum_of
+from pumice.api.pods import ENDED, Pod, is_living
 from pumice.api.run_time import NO_RUN, Run, limit_of, run_of, start_time, started_at
 from pumice.api.scheduling import PodGroup, PodGroupConditionType
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Patch, Plan
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 WARNING = PodGroupConditionType.TIME_LIMIT_WARNING.value
 EXCEEDED = PodGroupConditionType.TIME_LIMIT_EXCEEDED.value
-_FINISHED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,20 +62,13 @@ def plan(view: View, now: Instant) -> Plan:
     leftover = _kills(view, [pod for pod in view.pods if _is_of_ended(pod, run)])  # who marked it did not come to it
     members = _members(view, run)
     recorded = run.started if run.ended is None else None
-    minimum = _minimum(group) - _done_before(view)
+    minimum = minimum_of(group) - _done_before(view)
     started = started_at((start_time(pod) for pod in members), minimum, recorded)
     if limit is None:
         return _stages((_mark(view, NO_RUN, limit) if run != NO_RUN else None,), leftover)
-    if started is None or not any(map(_is_living, members)):
+    if started is None or not any(map(is_living, members)):
         return _stages((_mark(view, run, limit) if run != NO_RUN else None,), leftover)
     return _plan_run(view, _TimedRun(run, limit, started, now), members, leftover)
-
-
-def _minimum(group: PodGroup | NativePodGroup) -> int:
-    if isinstance(group, PodGroup):
-        return group.spec.min_member
-    gang = group.spec.scheduling_policy.gang
-    return gang.min_count if gang is not None else 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -158,7 +151,7 @@ def _members(view: View, run: Run) -> list[Pod]:
 
 def _done_before(view: View) -> int:
     """How many pods of the Job had finished before this attempt, and count towards its minimum."""
-    pods = [pod for pod in view.pods if pod.status.phase in _FINISHED and pod.metadata.deletion_timestamp is None]
+    pods = [pod for pod in view.pods if pod.status.phase in ENDED and pod.metadata.deletion_timestamp is None]
     return sum(_is_of_former_attempt(view, pod) for pod in pods)
 
 
@@ -176,10 +169,6 @@ def _created(pod: Pod) -> Instant:
     return instant.parse_instant(pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
 
 
-def _is_living(pod: Pod) -> bool:
-    return pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None
-
-
 def _kills(view: View, pods: Sequence[Pod]) -> tuple[Operation, ...]:
     """Deletions, not evictions: a disruption budget protects from others, and the time limit is the owner's own."""
     return tuple(
@@ -191,14 +180,14 @@ def _kills(view: View, pods: Sequence[Pod]) -> tuple[Operation, ...]:
             blame=Blame(view.group, "FailedDelete"),
         )
         for pod in pods
-        if _is_living(pod)
+        if is_living(pod)
     )
 
 
 def _asks(pod: Pod, ends: str) -> bool:
     """Whether a pod wants its processes to get a signal, and has not been told of this end."""
     annotations = pod.metadata.annotations
-    return names.TIME_LIMIT_SIGNAL in annotations and annotations.get(names.TIME_LIMIT_ENDS) != ends and _is_living(pod)
+    return names.TIME_LIMIT_SIGNAL in annotations and annotations.get(names.TIME_LIMIT_ENDS) != ends and is_living(pod)
 
 
 def _announce(pod: Pod, ends: str) -> Patch:

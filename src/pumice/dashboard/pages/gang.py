@@ -13,6 +13,7 @@ from pumice.digits import whole_number
 from pumice.errors import PumiceError
 from pumice.processes.access import LOGS, PODGROUPS, Denied
 from pumice.processes.questions import own_only
+from pumice.record.model import without_others
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -87,7 +88,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     if gang is None and past is None and not buttons:
         raise Denied(404, f"no gang {namespace}/{name} is known to the scheduler or to the record")
     if past is not None and not looking.sees_all:
-        past.evictions[:] = [_without_others(each, namespace) for each in past.evictions]
+        past.evictions[:] = [without_others(each, namespace) for each in past.evictions]
     resource = figures.main_resource(looking.state.totals)
     attempt = whole_number(looking.query.get("attempt", "0"), most=ATTEMPTS_MAX) or 0
     logs = None
@@ -146,11 +147,6 @@ async def _forecasts(looking: Looking, namespace: str) -> ForecastRecord | None:
         return await looking.answers.forecasts(query if looking.sees_all else {**query, "namespace": namespace})
     except PumiceError:
         return None
-
-
-def _without_others(eviction: dict[str, Any], namespace: str) -> dict[str, Any]:
-    is_own = not eviction["claimant"] or eviction["claimant"].startswith(f"{namespace}/")
-    return eviction if is_own else {**eviction, "claimant": "", "why": ""}
 
 
 async def _events(looking: Looking, namespace: str, name: str, job: str) -> list[dict[str, Any]]:

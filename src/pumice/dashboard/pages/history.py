@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pumice import instant
-from pumice.dashboard import figures
+from pumice.dashboard import figures, rendering
 from pumice.dashboard.pages import last_day, queues
 from pumice.digits import whole_number
 from pumice.errors import PumiceError
@@ -98,14 +98,10 @@ def _is_number(value: object) -> bool:
 
 
 def _cells(gang: GangRow, cost: float | None) -> list[object]:
-    times = [_when(each) for each in (gang.submitted, gang.started, gang.ended)]
+    times = [rendering.when(each) for each in (gang.submitted, gang.started, gang.ended)]
     names = [gang.namespace, gang.name, gang.user, gang.queue, gang.team, gang.state]
     numbers = [gang.wait_s, gang.run_s, gang.attempts, gang.evictions, gang.lost_s, round(gang.gpu_hours, 4)]
     return [*names, *times, *numbers, _rounded(cost)]
-
-
-def _when(seconds: int | None) -> str:
-    return instant.format_instant(seconds * instant.SECOND) if seconds is not None else ""
 
 
 def _asked(looking: Looking) -> dict[str, Any]:

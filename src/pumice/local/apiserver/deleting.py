@@ -9,6 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
+from pumice.api.pods import ENDED
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.decoding import read_typed
 from pumice.local.apiserver.selection import compile_selection
@@ -165,7 +166,7 @@ class Remover:
         if resource.collection != "pods":
             return 0
         spec, phase = obj.get("spec") or {}, (obj.get("status") or {}).get("phase")
-        if not spec.get("nodeName") or phase in {"Succeeded", "Failed"}:
+        if not spec.get("nodeName") or phase in ENDED:
             return 0
         grace = spec.get("terminationGracePeriodSeconds", 30) if options.grace_s is None else options.grace_s
         return max(int(grace), 0)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from pumice import selectors
+from pumice.api.pods import ENDED
 from pumice.digits import whole_number
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import decode
@@ -69,7 +70,7 @@ def is_healthy(pod: Object) -> bool:
 
 def counts(pod: Object) -> bool:
     """Finished pods are neither expected nor healthy."""
-    return (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+    return (pod.get("status") or {}).get("phase") not in ENDED
 
 
 class Budgets:

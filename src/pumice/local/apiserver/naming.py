@@ -16,7 +16,6 @@ LABEL_CHARS_MAX = 63
 ANNOTATIONS_BYTES_MAX = 256 * 2**10
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABELLED = frozenset({"namespaces", "services"})
 _FREE_GROUPS = frozenset({"rbac.authorization.k8s.io"})
 
@@ -43,7 +42,7 @@ def name_problem(resource: Resource, name: str) -> str:
         return "" if _LABEL.fullmatch(name) else LABEL_RULE
     if len(name) > NAME_CHARS_MAX:
         return f"must be no more than {NAME_CHARS_MAX} characters"
-    return "" if _SUBDOMAIN.fullmatch(name) else SUBDOMAIN_RULE
+    return "" if selectors.SUBDOMAIN.fullmatch(name) else SUBDOMAIN_RULE
 
 
 def is_label(text: str) -> bool:
@@ -51,7 +50,7 @@ def is_label(text: str) -> bool:
 
 
 def is_subdomain(text: str) -> bool:
-    return len(text) <= NAME_CHARS_MAX and _SUBDOMAIN.fullmatch(text) is not None
+    return len(text) <= NAME_CHARS_MAX and selectors.SUBDOMAIN.fullmatch(text) is not None
 
 
 def check_metadata(resource: Resource, metadata: dict[str, Any]) -> list[Cause]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pumice import quantity
+from pumice.api.pods import ENDED
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import decode
 
@@ -26,7 +27,7 @@ Amounts = dict[str, int]  # in thousandths
 
 def pod_usage(pod: Object) -> Amounts:
     """What a pod takes of a quota; finished pods take nothing."""
-    if (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}:
+    if (pod.get("status") or {}).get("phase") in ENDED:
         return {}
     spec = pod.get("spec") or {}
     used: Amounts = {"pods": 1000, "count/pods": 1000}

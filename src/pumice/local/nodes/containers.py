@@ -14,6 +14,7 @@ import enum
 from typing import TYPE_CHECKING, TypeAlias
 
 from pumice import instant
+from pumice.api.pods import ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +197,7 @@ class PodReport:
     @property
     def phase(self) -> str:
         phase = "Failed" if self.failed else phase_of(self.records, self.restart_policy, is_over=self.is_over)
-        if self.is_settled or phase not in {"Succeeded", "Failed"}:
+        if self.is_settled or phase not in ENDED:
             return phase
         has_begun = any(record.role is Role.MAIN and not _is_fresh(record) for record in self.records)
         return "Running" if has_begun else "Pending"
@@ -247,7 +248,7 @@ class PodReport:
         return condition | ({"observedGeneration": self.generation} if self.generation else {})
 
     def _ready(self, phase: str) -> tuple[bool, str, str]:
-        if phase in {"Succeeded", "Failed"}:
+        if phase in ENDED:
             return False, "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
         unready = [each.name for each in self.records if each.role is not Role.INIT and not each.is_ready]
         if unready:

@@ -19,7 +19,7 @@ from pumice import instant
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.coordination import Lease
 from pumice.api.core import Node, Taint
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.kube import errors
 from pumice.kube.informer import Key
@@ -46,7 +46,6 @@ NOT_READY = "node.kubernetes.io/not-ready"
 _TAINT_OF = {"Unknown": UNREACHABLE, "False": NOT_READY}  # by the status of the Ready condition
 _OURS = frozenset(_TAINT_OF.values())
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")  # what is unknown of a silent node
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class NodeLifecycle:
@@ -219,7 +218,7 @@ class NodeLifecycle:
         if node is None:
             await self._judge_orphan(key, pod)
             return
-        if pod.metadata.deletion_timestamp is not None or pod.status.phase in _ENDED:
+        if pod.metadata.deletion_timestamp is not None or pod.status.phase in ENDED:
             return
         leaves_at = eviction_time(pod, node.spec.taints, self._tainted_at.get(node.metadata.name, self._clock.now()))
         if leaves_at is None:
@@ -263,7 +262,7 @@ class NodeLifecycle:
         body = {"metadata": {"uid": metadata.uid}, "status": status}
         grace_s = 0 if at_once else None
         try:
-            if pod.status.phase not in _ENDED:
+            if pod.status.phase not in ENDED:
                 await self._client.patch(
                     Pod,
                     metadata.name,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Node
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.tolerations import tolerates
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 SCHEDULER_NAME = "default-scheduler"
 RETRY_S = 1.0  # after a call that failed for reasons that may pass
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 class OrdinaryPods:
@@ -87,7 +86,7 @@ class OrdinaryPods:
         """A node may come after its pods: those that we know of are charged to it now."""
         ledger = self._ledgers[node.metadata.name] = Ledger(node)
         for pod in self._pods.objects.values():
-            if pod.spec.node_name == node.metadata.name and pod.status.phase not in _ENDED:
+            if pod.spec.node_name == node.metadata.name and pod.status.phase not in ENDED:
                 ledger.charge(pod)
                 self._homes[pod.metadata.uid] = node.metadata.name
 
@@ -101,7 +100,7 @@ class OrdinaryPods:
 
     def _see_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        if pod.status.phase in _ENDED:
+        if pod.status.phase in ENDED:
             self._forget(pod)
         elif pod.spec.node_name:
             self._pending.pop(uid, None)

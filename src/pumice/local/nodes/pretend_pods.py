@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import names
+from pumice.api.pods import ENDED
 from pumice.digits import whole_number
 from pumice.errors import BadInput
 from pumice.local.nodes import distributions
@@ -121,7 +122,7 @@ class Life:
             generation=pod.metadata.generation,
             started_at=now,
         )
-        if pod.status.phase in {"Succeeded", "Failed"}:
+        if pod.status.phase in ENDED:
             self.stage, self.due = Stage.OVER, NEVER
         elif pod.status.phase == "Running":
             self._resume(at, now)

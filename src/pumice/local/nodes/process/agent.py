@@ -22,7 +22,7 @@ import msgspec
 from pumice.api import decoding
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.core import Node
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.kube import errors
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
@@ -53,7 +53,6 @@ FORCED_GRACE_S = 2.0  # for a pod whose object is gone already, as in a kubelet
 LAST_WRITES_S_MAX = 3.0  # when the agent ends; the API server may have ended before it
 RETRY_S = 1.0
 
-_ENDED = frozenset({"Succeeded", "Failed"})
 _SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
 
 
@@ -231,7 +230,7 @@ class ProcessAgent:
     def _take(self, pod: Pod) -> None:
         """Starts, rejects or reports a pod that is new to this agent."""
         hosted = self._hosted.add(pod)
-        if pod.status.phase in _ENDED:
+        if pod.status.phase in ENDED:
             hosted.is_over = True
         elif pod.status.start_time is not None:
             hosted.report, hosted.is_over = lost_report(pod, self._machine.addresses.node, self._clock.now()), True

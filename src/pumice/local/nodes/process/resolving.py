@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Service
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.process import hosts
 from pumice.local.nodes.process.hosts import Peer
@@ -89,7 +89,7 @@ class Resolving:
 
 def _peer(pod: Pod) -> Peer | None:
     """The pod as others may find it; None while it has no address, or once it has ended."""
-    if not pod.status.pod_ip or pod.status.phase in {"Succeeded", "Failed"}:
+    if not pod.status.pod_ip or pod.status.phase in ENDED:
         return None
     is_ready = any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
     return Peer(pod.status.pod_ip, pod.spec.hostname, pod.spec.subdomain, pod.metadata.labels, is_ready)
