@@ -1,12 +1,12 @@
 """Worlds: whatever befalls the shipped processes, nothing goes wrong that must not, and everything comes to rest (docs/reliability.md)."""
 
-import dataclasses
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.worlds.volume import BLOCK, PROFILES, SEEDS, SOAK_SEEDS
 
@@ -68,7 +68,7 @@ def test_one_seed_is_one_world_byte_for_byte():
 
 def test_a_story_told_without_nothing_is_the_same_world():
     """That is how a world is repeated from the command line."""
-    quiet = dataclasses.replace(draw(2, "calm"), rates=CALM)
+    quiet = msgspec.structs.replace(draw(2, "calm"), rates=CALM)
     assert play(quiet.without(frozenset())).digest == play(quiet).digest
 
 
