@@ -13,12 +13,12 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from pumice.cli.entry import importing
+from pumice.cli.entry import import_beside, importing
 from pumice.cli.flight_options import flight_option
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
@@ -30,6 +30,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
+    from pumice.flight.unrecorded import Unrecorded
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
     from pumice.local.up import Up
@@ -202,8 +203,8 @@ async def _run(
     click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
     with importing():
+        import_beside("aiohttp")  # half of its time OpenSSL reads the system's certificates
         from pumice.cli import progress
-        from pumice.flight.recorder import NOBODY, FlightRecorder
         from pumice.local.apiserver.serving import Place
         from pumice.local.nodes.process.leftovers import start_time
         from pumice.local.up import Up
@@ -211,9 +212,8 @@ async def _run(
         from pumice.processes.controller_settings import ControllerSettings
         from pumice.processes.policies import PolicyFile
         from pumice.runtime import silent
-        from pumice.telemetry import logs
 
-    log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
+    log = _log if verbose else silent
     began = time.perf_counter()
     machine = wanted.machine(folder, log)
     chosen = PolicyFile(policy, extra={}, log=log).current
@@ -222,8 +222,14 @@ async def _run(
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {wanted}"):
-            flight = FlightRecorder(flight_file, extra_plugins={}, log=log) if flight_file else NOBODY
-            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings, flight=flight)
+            made = Up(
+                place,
+                wanted.pretend_nodes(),
+                log=log,
+                policy=lambda: chosen,
+                settings=settings,
+                flight=_flight(flight_file, log),
+            )
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -245,6 +251,23 @@ async def _run(
     click.echo("cluster ended")
     if broken is not None:
         raise broken
+
+
+def _flight(file: str | None, log: Log) -> Unrecorded:
+    from pumice.flight.unrecorded import NOBODY
+
+    if not file:
+        return NOBODY
+    from pumice.flight.recorder import FlightRecorder
+
+    return FlightRecorder(file, extra_plugins={}, log=log)
+
+
+def _log(event: str, /, **facts: object) -> None:
+    """Set up with its first line: most clusters never write one, and what makes logs readable takes long to import."""
+    from pumice.telemetry import logs
+
+    logs.configure(as_json=False).info(event, **facts)
 
 
 async def _until_stopped(stop: asyncio.Event, cluster: Up) -> PumiceError | None:
@@ -278,15 +301,14 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
         from pumice.dashboard.people import LinkDoor
         from pumice.dashboard.server import Settings
         from pumice.kube import config
-        from pumice.telemetry import logs
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
     links = dashboard.Links(folder / "dashboard", opens=pages.opens)
     door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
     settings = Settings(title="on this machine", writes=pages.writes)
-    log = cast("Log", logs.configure(as_json=False).info)  # what people do and what breaks is told in any case
-    async with dashboard.serving(access, door, settings, log=log) as served:
+    # What people do and what breaks is told in any case.
+    async with dashboard.serving(access, door, settings, log=_log) as served:
         links.port = served.port
         door.renew()
         yield

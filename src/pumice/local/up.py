@@ -16,7 +16,7 @@ import msgspec
 from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.flight.recorder import NOBODY, Unrecorded
+from pumice.flight.unrecorded import NOBODY, Unrecorded
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -75,11 +75,11 @@ class Up:
         flight: Unrecorded = NOBODY,
     ) -> None:
         self._reviewer: Reviewer | None = None
-        self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
+        hooks = [self._hook(path) for path in PATHS if path.operations]
+        self._embedded = EmbeddedServer(place, Settings(hooks=hooks, definitions=kinds()))
         self._nodes = nodes
         self._runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
-        chosen = builtin.parse(builtin.TEXT, "built-in policy")
-        self._policy = policy or (lambda: chosen)
+        self._policy = policy or _builtin()
         self._settings = settings
         self._flight = flight
         self._stack = contextlib.AsyncExitStack()
@@ -117,7 +117,6 @@ class Up:
         await self._stack.enter_async_context(self._embedded)
         runtime, clock, chance = self._runtime, self._runtime.clock, self._runtime.chance
         self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
-        await install_kinds(self.client)
         informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
@@ -207,15 +206,24 @@ class Up:
         return task
 
 
+def _builtin() -> Callable[[], Policy]:
+    chosen = builtin.parse(builtin.TEXT, "built-in policy")
+    return lambda: chosen
+
+
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
+def kinds() -> list[bytes]:
+    """Our CRDs: those of `pumice crds`, as JSON, which is read in less time."""
+    return (importlib.resources.files("pumice.local") / "crds.jsonl").read_bytes().splitlines()
+
+
 async def install_kinds(client: Client) -> None:
-    """Our CRDs, where they are not there yet; a data folder may have them from before."""
-    file = importlib.resources.files("pumice.local") / "crds.jsonl"  # those of `pumice crds`, which take longer to read
-    for body in file.read_bytes().splitlines():
+    """Our CRDs by the way that people take, where they are not there yet."""
+    for body in kinds():
         with contextlib.suppress(errors.AlreadyExists):
             await client.call(Request("POST", CRDS, {}, {"content-type": "application/json"}, body))

@@ -31,7 +31,7 @@ from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
-from pumice.flight.recorder import NOBODY, Planned, Unrecorded
+from pumice.flight.unrecorded import NOBODY, Planned, Unrecorded
 from pumice.kube.recorder import Recorder
 from pumice.processes import queues
 from pumice.processes.extender_client import Extending

@@ -9,7 +9,9 @@ from tests.bodies import scheduler as bodies
 from tests.bodies.beside import scheduler_beside
 
 from pumice.api.core import Namespace
-from pumice.flight import FlightRecorder, frames, play
+from pumice.flight import frames
+from pumice.flight.recorder import FlightRecorder
+from pumice.flight.replay import play
 from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
 from pumice.local.up import Up

@@ -13,8 +13,10 @@ from pumice.cli.main import ExitCode, run
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput
-from pumice.flight import FlightRecorder, digests, frames, play
-from pumice.flight.recorder import Planned, slots_of
+from pumice.flight import digests, frames
+from pumice.flight.recorder import FlightRecorder, slots_of
+from pumice.flight.replay import play
+from pumice.flight.unrecorded import Planned
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.ports import ExtenderFailed, NodeLoad, Ports

@@ -129,6 +129,14 @@ def default(crd: dict[str, Any]) -> None:
                 del column["priority"]
 
 
+def accepted(crd: dict[str, Any], now: str) -> dict[str, Any]:
+    """A definition as it stands in the store; `crd` is changed in place."""
+    default(crd)
+    crd["metadata"] |= {"generation": 1, "finalizers": [CLEANUP]}
+    crd["status"] = accepted_status(crd, now)
+    return crd
+
+
 def validate(crd: dict[str, Any]) -> list[Cause]:
     spec, causes = crd["spec"], []
     names = spec.get("names") or {}

@@ -28,7 +28,7 @@ from pumice.local.apiserver.reading import Reader
 from pumice.local.apiserver.registry import UNRECONCILED
 from pumice.local.apiserver.representations import PLAIN
 from pumice.local.apiserver.request_parsing import Call, Caller, require_servable, resolve
-from pumice.local.apiserver.store import Broken, Store, encode
+from pumice.local.apiserver.store import Broken, Store, decode, encode
 from pumice.local.apiserver.tables import TableMaker
 from pumice.local.apiserver.writing import Writer
 from pumice.values import Value
@@ -59,6 +59,7 @@ class Settings(Value):
     address: str = "127.0.0.1"
     port: int = 6443
     alpha: frozenset[str] = frozenset()
+    definitions: Sequence[bytes] = ()  # CRDs that are there from the start; known to be good, and not checked again
 
 
 class Server:
@@ -91,6 +92,8 @@ class Server:
         self.backend.store.listeners.append(self._follow_definitions)
         for collection, obj in bootstrap.initial_objects(settings.address, settings.port):
             defaults.install(collection, obj)
+        for body in settings.definitions:
+            defaults.install(crds.COLLECTION, crds.accepted(decode(body), self.backend.timestamp()))
         EventRetention(self.backend)
         self.housekeeping.look_at_everything()
 
