@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.worlds.volume import BLOCK, PROFILES, SEEDS, SOAK_SEEDS
+from tests.worlds.volume import BLOCK, FOUND, PROFILES, SEEDS, SOAK_SEEDS
 
 from pumice.sim.worlds import draw, play, profiles
 from pumice.sim.worlds.__main__ import POINTS, line
@@ -22,6 +22,11 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", range(1, SEEDS + 1))
 def test_nothing_goes_wrong(profile, seed):
+    assert play(draw(seed, profile)).wrong == (), f"repeat it with: {line(profile, seed)}"
+
+
+@pytest.mark.parametrize(("profile", "seed"), FOUND)
+def test_what_once_went_wrong_does_not_again(profile, seed):
     assert play(draw(seed, profile)).wrong == (), f"repeat it with: {line(profile, seed)}"
 
 

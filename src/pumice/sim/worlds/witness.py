@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,7 +28,7 @@ from pumice.sim.worlds.ledger import Ledger
 from pumice.values import Mutable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pumice.api.meta import Struct
     from pumice.clock import VirtualClock
@@ -132,6 +132,7 @@ class Witness:
         self.ledger = Ledger()
         self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
         self.binds = 0
+        self._marked: set[str] = set()  # pods that were written after everything was started afresh
         self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
         self._decoders = {name: msgspec.json.Decoder(struct) for name, struct in _STRUCTS.items()}
         self._seers: dict[str, Callable[[str, Struct], None]] = {
@@ -177,7 +178,7 @@ class Witness:
         entry = change.after or change.before
         assert entry is not None
         key = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
-        if self.is_still and change.collection not in _FLEETING:
+        if self.is_still and change.collection not in _FLEETING and not self._is_marked_first(change):
             self.complain(f"everything was started afresh, and {change.collection} {key} was written once more")
         if change.after is None:
             self._forget(change.collection, key, entry.uid)
@@ -186,6 +187,15 @@ class Witness:
         if change.collection in _HOLDINGS:
             self.ledger.put(self._clock.monotonic(), self.used(), self._total())
         self.look()
+
+    def _is_marked_first(self, change: Change) -> bool:
+        """A leader marks every pod that waits, once, before it decides anything: former binds are void then (docs/adr/0016)."""
+        if change.collection != "pods" or change.before is None or change.after is None:
+            return False
+        before, after = (_unmarked(each.body) for each in (change.before, change.after))
+        is_first = change.after.uid not in self._marked
+        self._marked.add(change.after.uid)
+        return is_first and before == after
 
     def _forget(self, collection: str, key: str, uid: str) -> None:
         if collection == "pods":
@@ -319,10 +329,11 @@ class Witness:
         limit = self.limits[queue].most(since)
         if used[queue] > limit:
             self.complain(f"queue {queue} uses {used[queue]} GPUs and may use {limit}, with {pod.key} bound last")
-        total = sum(each.most(since) for each in self.room.values())
-        kept = sum(max(used[other], own) for other, own in self.guarantees.items() if own and other != queue)
-        if used[queue] + kept > total:
-            self.complain(f"queue {queue} uses {used[queue]} GPUs of {total}, and {kept} are kept for others")
+        room = {node: each.most(since) for node, each in self.room.items()}
+        total, held = sum(room.values()), self._held(room)
+        kept = sum(max(held[other], own) for other, own in self.guarantees.items() if own and other != queue)
+        if held[queue] + kept > total:
+            self.complain(f"queue {queue} uses {held[queue]} GPUs of {total}, and {kept} are kept for others")
 
     def _total(self) -> int:
         return sum(each.now() for each in self.room.values())
@@ -330,9 +341,22 @@ class Witness:
     def used(self) -> collections.Counter[str]:
         """The GPUs that each queue is charged for: those of pods that have to go are not."""
         found: collections.Counter[str] = collections.Counter()
+        for (queue, _), gpus in self._used_by_node().items():
+            found[queue] += gpus
+        return found
+
+    def _held(self, room: Mapping[str, int]) -> collections.Counter[str]:
+        """The same of what there is: a node that went, or shrank below its pods, takes nothing from the others."""
+        found: collections.Counter[str] = collections.Counter()
+        for (queue, node), gpus in self._used_by_node().items():
+            found[queue] += min(gpus, room.get(node, 0))
+        return found
+
+    def _used_by_node(self) -> collections.Counter[tuple[str, str]]:
+        found: collections.Counter[tuple[str, str]] = collections.Counter()
         for each in self.pods.values():
             if each.node and not each.is_over and not each.is_leaving:
-                found[self._queue_of(each)] += each.gpus
+                found[self._queue_of(each), each.node] += each.gpus
         return found
 
     def _queue_of(self, pod: PodSeen) -> str:
@@ -407,6 +431,16 @@ class Witness:
         """A yes has come back."""
         if request.path.endswith("/binding"):
             self._answered.add((identity, _uid(request)))
+
+
+def _unmarked(body: bytes) -> Any:
+    """A pod without what the mark of a leader changes."""
+    pod = msgspec.json.decode(body)
+    metadata = pod["metadata"]
+    metadata.pop("resourceVersion")
+    metadata.pop("managedFields", None)
+    metadata.get("annotations", {}).pop(names.LEADER, None)
+    return pod
 
 
 def _uid(request: Request) -> str:

@@ -386,16 +386,38 @@ def test_an_empty_depth_changes_nothing():
     assert kept(off) == {}
 
 
-def test_who_is_promised_what_others_leave_needs_its_reservation_no_more():
-    """`low` holds the whole node and leaves for `high`, which needs half of it; the other half is for `next`, in the same cycle."""
-    own = {"name": "reservation", "arguments": {"patience": "0s", "depth": 16}}
-    preempting = policy(
-        "allocate, preempt", ["priority", {"name": "gang", "enablePreemptable": False}, own], ["predicates"]
-    )
-    low = runs("low", "n1", 5000, cpu="4")
-    high = waits("high", 1, cpu="2", group={"priority_class": "high"}, created=10)
-    after = waits("next", 1, cpu="2", group={"priority_class": "high"}, created=20)
-    decisions = plan_for(a_priority_class("high", 9), a_node("n1", cpu="4"), low, high, after, policy=preempting)
+PREEMPTING = policy(
+    "allocate, preempt",
+    [
+        "priority",
+        {"name": "gang", "enablePreemptable": False},
+        {"name": "reservation", "arguments": {"patience": "0s", "depth": 16}},
+    ],
+    ["predicates"],
+)
+# `low` holds the whole node and leaves for `high`, which needs half of it; the other half is for `next`, in the same cycle.
+LEAVING = [
+    a_priority_class("high", 9),
+    a_node("n1", cpu="4"),
+    runs("low", "n1", 5000, cpu="4"),
+    waits("high", 1, cpu="2", group={"priority_class": "high"}, created=10),
+    waits("next", 1, cpu="2", group={"priority_class": "high"}, created=20),
+]
+
+
+def test_whom_others_leave_for_needs_its_reservation_no_more_and_is_not_told_of_it():
+    decisions = plan_for(*LEAVING, policy=PREEMPTING)
     assert decisions.failures == ()
     assert promised(decisions) == {"high-w-0": "n1", "next-w-0": "n1"}
-    assert kept(decisions) == {}
+    assert report(decisions, "high").reservation is None
+    assert codes(decisions, "high") == {"PlacesPromised"}
+    assert "high" not in kept(decisions)
+
+
+def test_who_is_promised_what_others_leave_behind_keeps_its_time_until_it_starts():
+    """`next` makes nobody leave: if its promise comes to nothing, and its time becomes later, it is told so."""
+    decisions = plan_for(*LEAVING, policy=PREEMPTING)
+    assert kept(decisions) == {"next": (5000, {"n1": 1})}
+    after = plan_for(*LEAVING, policy=rules(depth=16), memory=decisions.memory, now=DAY + 5000 * instant.SECOND)
+    reason = next(each for each in report(after, "next").reasons if each.code.value == "ReservationOutlived")
+    assert (reason.facts.gang, reason.facts.former) == ("default/low", when(5000))
