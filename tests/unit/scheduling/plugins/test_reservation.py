@@ -173,6 +173,16 @@ def test_it_becomes_later_when_somebody_outlives_an_estimate_and_says_who():
     assert (reason.facts.former, reason.facts.until) == (when(5000), when(5200))
 
 
+@pytest.mark.parametrize(("until", "told"), [(5000.5, []), (5001, [when(5000)])])
+def test_a_move_within_the_second_in_which_times_are_told_is_none_to_tell_of(until, told):
+    spare = a_node("n3", cpu="2")
+    first = plan_for(*TWO, spare, *FULL, runs("z", "n3", until, size=2), LARGE, policy=rules())
+    cluster = (TWO[0], spare, FULL[0], runs("z", "n3", until, size=2), LARGE)
+    after = plan_for(*cluster, policy=rules(), memory=first.memory)
+    assert (kept(first)["large"][0], kept(after)["large"][0]) == (5000, int(until))
+    assert [each.facts.former for each in report(after, "large").reasons if each.facts.former] == told
+
+
 def test_it_becomes_later_when_a_node_goes_and_says_which():
     spare = a_node("n3", cpu="2")
     first = plan_for(*TWO, spare, *FULL, runs("z", "n3", 9000, size=2), LARGE, policy=rules())
