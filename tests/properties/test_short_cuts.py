@@ -22,6 +22,7 @@ from pumice.sim.policies import NAMED
 
 JOBS = 18
 CROWD = 60
+QUIET = 30
 STEPS_MAX = 2_000  # of one run; evictions to and fro would go on for ever
 
 
@@ -125,7 +126,7 @@ def a_quiet_time(seed):
     minimums, high = chance.choice((((None,), 0), ((None, None, None, 1), 0.05)))
     queues = chance.choice((["default"], ["b", "a"]))
     pace, work, at_s = chance.choice((100, 300, 900)), [], 0.0
-    for _ in range(CROWD):
+    for _ in range(QUIET):
         at_s += chance.choice((0, 0.2, 1, 3)) * pace * chance.random()
         run_s = round(chance.choice((30, 300, 1000)) * (0.5 + chance.random()))
         size, slots = chance.choice(((1, 1), (1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (8, 1), (12, 1)))
