@@ -210,7 +210,7 @@ def _first_reason_stays(annotations):
 def _complaint_stays(merged_conditions):
     def resentful(self, group, report):
         kept = tuple(each for each in report.conditions if each.status)
-        return merged_conditions(self, group, dataclasses.replace(report, conditions=kept))
+        return merged_conditions(self, group, msgspec.structs.replace(report, conditions=kept))
 
     return resentful
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import Refused
 from pumice.readmodel import model
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +35,7 @@ _PLANNED = "pumice: one cycle was planned over a listing, with the built-in poli
 _FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """A gang as the engine sees it, and who said so when."""
 
     detail: model.GangDetail

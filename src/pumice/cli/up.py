@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import os
 import signal
@@ -26,6 +25,7 @@ from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.cli.results import output_option
 from pumice.digits import counted
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -53,8 +53,7 @@ class Running(msgspec.Struct, frozen=True):
     nodes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WantedNodes:
+class WantedNodes(Value):
     """The nodes that the command line asks for: pretend ones, and this machine where its GPUs are to be found."""
 
     pretend: int
@@ -262,8 +261,7 @@ async def _until_stopped(stop: asyncio.Event, cluster: Up) -> PumiceError | None
         breaking.cancel()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Value):
     """How the dashboard is served: whether a browser is opened, and whether people may act there."""
 
     opens: bool

@@ -10,7 +10,6 @@ up with is left out, and a whole state follows: a recording has gaps rather than
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +25,7 @@ from pumice.scheduling import plugins
 from pumice.scheduling.core import memory
 from pumice.scheduling.core.build_decisions import OWN_MEMORY
 from pumice.scheduling.core.ports import ExtenderFailed
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,8 +47,7 @@ STATE_EVERY = 1_000  # cycles: a single cycle is replayed from the whole state b
 _FULL = 0.9  # of half of the limit: then the next cycle begins a new file
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Value):
     """What a cycle is planned from, beside the state."""
 
     number: int

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import importlib.resources
 import random
 from typing import TYPE_CHECKING, Self
@@ -193,7 +192,7 @@ class Up:
     async def add_process_node(self, settings: ProcessSettings) -> None:
         """A node that really runs the commands of its pods, on this machine; registered when this returns."""
         authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
-        settings = dataclasses.replace(settings, server=self.url, authority=authority)
+        settings = msgspec.structs.replace(settings, server=self.url, authority=authority)
         agent = ProcessAgent(self.client, self._informers, settings, self._runtime)
         running = self._run(agent.run())
         ready = asyncio.create_task(agent.ready.wait())

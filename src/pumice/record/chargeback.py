@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.record.facts import is_gpu
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 SHOWN_MAX = 8  # accounts with a colour of their own in the plot; the rest is one
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class Line(Value):
     """One account; dollars are None where nothing of it has a price."""
 
     name: str
@@ -26,8 +25,7 @@ class Line:
     lost_dollars: float | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(Value):
     by: str
     lines: list[Line]  # the largest first
     total: Line

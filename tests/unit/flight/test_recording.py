@@ -1,6 +1,5 @@
 """The flight recorder's file: what is in it, how large it may be, and what replaying says of one that is damaged."""
 
-import dataclasses
 import hashlib
 import json
 
@@ -48,7 +47,7 @@ class Flight:
 
     def cycle(self, ports=None, *, ends=True):
         ports = ports or Ports()
-        ports = dataclasses.replace(ports, extender=self.recorder.listening(ports.extender))
+        ports = msgspec.structs.replace(ports, extender=self.recorder.listening(ports.extender))
         now = NOW + self.number * instant.SECOND
         snapshot = self.intake.cluster.snapshot()
         self.recorder.begins(self.intake, Planned(self.number, now, self.policy, self.memory, ports, BUDGET))
@@ -351,8 +350,8 @@ def test_a_file_that_somebody_made_up_is_refused_in_words(path, capsys, written,
 
 def test_a_plugin_that_is_not_installed_is_named(path, capsys):
     flight = Flight(path)
-    option = dataclasses.replace(POLICY.options[0], name="licences")
-    flight.policy = dataclasses.replace(POLICY, options=(option,))
+    option = msgspec.structs.replace(POLICY.options[0], name="licences")
+    flight.policy = msgspec.structs.replace(POLICY, options=(option,))
     flight.cycle(ends=False)
     flight.recorder.close()
     assert "the plugin licences, which is not installed here" in replayed(capsys, path, code=ExitCode.USAGE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import names
@@ -107,7 +108,9 @@ def _plan(cache: Cache, key: Key, now: Instant, silence: Duration, rounds: Round
         rounds.leave(key)
         pace.forget(key)
         return _orphans(commands, plan_removals(pods, nodes, now, None), now)
-    view = dataclasses.replace(_view(cache, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
+    view = msgspec.structs.replace(
+        _view(cache, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now)
+    )
     try:
         return rounds.schedule_repair(_paced(plan(view), key, view, pace), job)
     except BadInput as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -10,6 +9,7 @@ from pumice.api import names
 from pumice.api.disruptions import CONDITION, RELEASED
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.digits import whole_number
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 FINISHED = frozenset({"Succeeded", "Failed"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class Member(Value):
     pod: Pod
     name: str
     task: str
@@ -114,8 +113,7 @@ def _seen(pod: Pod) -> tuple[object, ...]:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Roster:
+class Roster(Value):
     """Members in the order of tasks and indexes, and the names that others still hold."""
 
     members: tuple[Member, ...]

@@ -6,7 +6,6 @@ of an undo through the same call as of a do, with the sign turned.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
@@ -34,8 +33,7 @@ class Placement(Value, eq=False):
     after_eviction: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Eviction:
+class Eviction(Value, eq=False):
     """One victim, and why it has to go."""
 
     gang: GangState

@@ -6,7 +6,6 @@ resources as people do, so that it survives a restart, and nodes that come and g
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.memory import Slot
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.time.later import Seat
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,8 +90,7 @@ def mark_gangs(session: Session) -> None:
             gang.has_reservation = gang.uid == kept.uid
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Reservation:
+class Reservation(Mutable, eq=False):
     """One reservation inside a session: columns over its own nodes."""
 
     gang: GangState
@@ -127,7 +126,9 @@ class Reservation:
     def elsewhere(self, seats: Sequence[Seat]) -> Reservation:
         """The same reservation on other nodes."""
         moved = made(self.gang, self.time, self.length, seats, self.since)
-        return dataclasses.replace(self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members)
+        return msgspec.structs.replace(
+            self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members
+        )
 
     def place(self, statement: Statement) -> None:
         """Put the gang's members where they will be."""

@@ -6,7 +6,6 @@ It believes nobody but the store. What only holds in the end is in `ending`.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import re
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.ledger import Ledger
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,8 +64,7 @@ _STRUCTS: dict[str, type[Struct]] = {
 }
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class PodSeen:
+class PodSeen(Mutable, eq=False):
     key: str
     group: str  # namespace/name of its PodGroup
     node: str
@@ -78,8 +77,7 @@ class PodSeen:
     version: int  # of its Job, when it was made
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class GangSeen:
+class GangSeen(Mutable, eq=False):
     uid: str
     minimum: int
     queue: str

@@ -1,8 +1,8 @@
 """One Job that is too much for us, or for the cluster, keeps none of the others waiting."""
 
 import collections
-import dataclasses
 
+import msgspec
 from tests.unit.controllers.stage import Stage
 
 from pumice.api.batch import Job
@@ -20,7 +20,7 @@ TEMPLATE = {"spec": {"containers": [{"name": "main", "image": "train"}]}}
 
 def a_stage():
     """One worker: whatever keeps it busy keeps everything else waiting."""
-    return Stage(lambda known: dataclasses.replace(loop.controller(known), workers=1), kinds=KINDS)
+    return Stage(lambda known: msgspec.structs.replace(loop.controller(known), workers=1), kinds=KINDS)
 
 
 async def make_job(stage, name, replicas, **spec):
