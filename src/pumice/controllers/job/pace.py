@@ -81,7 +81,7 @@ class Pace:
         if key in self._under_way:
             gang = self._under_way[key]
             self._pods[gang.queue] += len(names - gang.unbound)
-            gang.unbound |= names
+            gang.unbound.update(names)
         return key in self._under_way
 
     def wants_none(self, key: Key) -> None:
