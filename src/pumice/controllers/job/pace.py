@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 from typing import TYPE_CHECKING
+
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -34,8 +35,7 @@ LOOKS_OPEN = 8
 MOVES_MIN = 4  # pods made or bound between two looks; with fewer, nothing moves
 
 
-@dataclasses.dataclass(slots=True)
-class _Gang:
+class _Gang(Value):
     queue: str
     unbound: set[str]  # names of its pods, whether they exist yet or not
 
@@ -81,7 +81,7 @@ class Pace:
         if key in self._under_way:
             gang = self._under_way[key]
             self._pods[gang.queue] += len(names - gang.unbound)
-            gang.unbound |= names
+            gang.unbound.update(names)
         return key in self._under_way
 
     def wants_none(self, key: Key) -> None:
