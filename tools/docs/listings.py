@@ -142,14 +142,14 @@ BILL = {
     "title": "what the bill is about, for people",
     "bill.by": "team, user, queue or namespace",
     "bill.lines[].name": "of the account; the most expensive first",
-    "bill.lines[].gpu_hours": "GPU hours that it held",
-    "bill.lines[].lost_gpu_hours": "those of them that evictions threw away",
+    "bill.lines[].gpuHours": "GPU hours that it held",
+    "bill.lines[].lostGpuHours": "those of them that evictions threw away",
     "bill.lines[].dollars": "null: nothing that it held has a price",
-    "bill.lines[].lost_dollars": "what was thrown away; or null",
+    "bill.lines[].lostDollars": "what was thrown away; or null",
     "bill.total": "the same names, of all accounts",
-    "bill.capacity_gpu_hours": "GPU hours that the nodes had; null: nobody has counted",
-    "bill.idle_gpu_hours": "those that nobody held; or null",
-    "bill.idle_dollars": "what these cost; or null",
+    "bill.capacityGpuHours": "GPU hours that the nodes had; null: nobody has counted",
+    "bill.idleGpuHours": "those that nobody held; or null",
+    "bill.idleDollars": "what these cost; or null",
     "gaps": "times for which rows were given up: first second, last second, number of rows",
 }
 FORECASTS = {
@@ -167,7 +167,7 @@ FORECASTS = {
     "record.since": "(where there is a record) second since 1970 from which on forecasts of the namespace are counted",
     "record.forecasts": "those whose gangs have started since",
     "record.held": "the part of these that had started by the second time; null: none",
-    "record.off_s": "half of them started within so many seconds of the likely time; null: none",
+    "record.offSeconds": "half of them started within so many seconds of the likely time; null: none",
 }
 MOVES = {
     "moves[].for": "gang that would start",
@@ -199,7 +199,7 @@ SQUEUE = {
     "jobs[].job": "",
     "jobs[].namespace": "",
     "jobs[].partition": "its queue",
-    "jobs[].user": "empty: nobody has recorded who submitted it",
+    "jobs[].user": "who submitted it, as admission has recorded it; else as its label `pumice.dev/user` says; else its namespace",
     "jobs[].state": "Slurm's short word: PD, R, CG, S, RQ, CD, CA, F or TO",
     "jobs[].phase": "of the Job",
     "jobs[].time": "seconds of run time",

@@ -1,4 +1,4 @@
-"""docs/reference/read-model.md: the structures of the leader's view, and their JSON Schema."""
+"""docs/reference/read-model.md, the structures of the leader's view, and beside it their JSON Schema for programs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ another process leads, no cycle has been planned or the API server does not answ
 Limits: {answers} answers at once (others wait), {streams} streams of at most {stream_s:.0f} s each (readers come again), an empty line every {heartbeat:.0f} s,
 the last {attempts} attempts and {evictions} evictions, {reasons} reasons a gang. Suggestions and what-if are planned in a child process, one after the other, {waiting} at
 most in line, each for at most {limit_s:.0f} s and {plans} plans ([ADR 22](../adr/0022-questions-are-planned-in-a-fork.md)).
+
+For programs the same as JSON Schema, with defaults: [read-model.schema.json](read-model.schema.json).
 """
 
 
@@ -64,8 +66,20 @@ def reference() -> str:
         )
         hints = typing.get_type_hints(struct)
         parts += [f"| `{each.encode_name}` | {_type(hints[each.name])} |\n" for each in msgspec.structs.fields(struct)]
-    schema = msgspec.json.format(msgspec.json.encode(model.schema(), order="sorted"), indent=1).decode()
-    return "".join([*parts, f"\n## JSON Schema\n\n```json\n{schema}\n```\n"])
+    return "".join(parts)
+
+
+def schema() -> str:
+    """One definition a line, so that a change shows what it changes."""
+    whole = dict(model.schema())
+    definitions = whole.pop("$defs")
+    assert isinstance(definitions, dict)
+    lines = ",\n".join(f'"{name}":{_json(each)}' for name, each in sorted(definitions.items()))
+    return f'{_json(whole)[:-1]},"$defs":{{\n{lines}\n}}}}\n'
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def _structs() -> list[type[msgspec.Struct]]:
@@ -78,7 +92,7 @@ _PLANNED: tuple[type[msgspec.Struct], ...] = (
     suggestion.Suggestions,
     suggestion.Suggestion,
     outcome.Outcome,
-    outcome.Expected,
+    outcome.StartTimes,
     outcome.When,
 )
 

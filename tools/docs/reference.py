@@ -1,4 +1,4 @@
-"""Writes docs/reference/*.md from the code itself: policy and plugins, metrics, command line, kinds, reasons.
+"""Writes docs/reference/* from the code itself: policy and plugins, metrics, command line, kinds, reasons.
 
 python -m tools.docs.reference          writes the files
 python -m tools.docs.reference --check  fails where a file is not what the code says
@@ -161,6 +161,7 @@ REFERENCES: dict[str, Callable[[], str]] = {
     "kinds.md": kind_reference,
     "reasons.md": reasons.reference,
     "read-model.md": read_model.reference,
+    "read-model.schema.json": read_model.schema,
     "json.md": listings.reference,
 }
 
@@ -171,7 +172,8 @@ def main() -> int:
     check = parser.parse_args().check
     stale = []
     for name, render in REFERENCES.items():
-        text, path = NOTE + render(), FOLDER / name
+        path = FOLDER / name
+        text = NOTE + render() if path.suffix == ".md" else render()
         if check and (not path.exists() or path.read_text() != text):
             stale.append(name)
         elif not check:

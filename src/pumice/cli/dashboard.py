@@ -63,7 +63,9 @@ def dashboard(
 ) -> None:
     """Serve pages that show queues, gangs, nodes and reasons, until stopped."""
     from pumice.dashboard.server import Settings, is_local
+    from pumice.kube.listener import host_and_port
 
+    host_and_port(listen)
     auth = auth or (LINK if is_local(listen) else TOKEN)
     if auth == LINK and not is_local(listen):
         raise BadInput(

@@ -87,7 +87,7 @@ def record_text(past: ForecastRecord, namespace: str) -> str:
         return ""
     off = instant.human_duration(past.off_s * instant.SECOND)
     return (
-        f"\nThe record of namespace {namespace} has {past.forecasts} forecasts of the last {PAST_DAYS} days whose gangs have started: "
+        f"\nThe record of namespace {namespace} has {counted(past.forecasts, 'forecast')} of the last {PAST_DAYS} days whose gangs have started: "
         f"{past.held:.0%} had by the second time, and half of them within {off} of the likely one."
     )
 

@@ -24,6 +24,7 @@ FACTORS = {
     "size": "size",
     "queue": "queue",
 }
+FACTOR_HEADS = ("PRIORITY-CLASS", "FAIR-SHARE", "AGE", "SIZE", "QUEUE-PRIORITY")  # the first column is QUEUE already
 
 
 @click.command()
@@ -109,7 +110,7 @@ def text(state: model.State, gangs: list[model.Gang], rows: int, source: str) ->
     parts = [f"As {said}. {_order(state)}\n"]
     heads = ["QUEUE", "POSITION", "JOB", "NAMESPACE", "USER", "PRIORITY"]
     if weights:
-        heads += ["RANK", *(name.upper() for name in FACTORS), "USED"]
+        heads += ["RANK", *FACTOR_HEADS, "USED"]
     parts.append(align([heads, *(_row(gang, heads) for gang in gangs[:rows])]))
     if len(gangs) > rows:
         parts.append(f"... and {len(gangs) - rows} more; --rows shows them")

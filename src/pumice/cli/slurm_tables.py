@@ -102,7 +102,7 @@ def _row(job: Job, group: PodGroup | None, pods: Sequence[Pod], now: Instant) ->
         job=metadata.name,
         namespace=metadata.namespace,
         partition=job.spec.queue or DEFAULT_QUEUE,
-        user=metadata.annotations.get(names.SUBMITTED_BY) or metadata.labels.get(names.USER) or "",
+        user=metadata.annotations.get(names.SUBMITTED_BY) or metadata.labels.get(names.USER) or metadata.namespace,
         state=state,
         phase=job.status.state.phase or JobPhase.PENDING.value,
         time=_run_time(job, group, pods, now) // instant.SECOND,
@@ -204,7 +204,7 @@ def queue_table(rows: Sequence[QueueRow], *, starts: bool, everywhere: bool) -> 
         limit = "UNLIMITED" if row.time_limit is None else slurm_time(row.time_limit)
         cells = (_start_text(row),) if starts else (slurm_time(row.time), limit)
         where = ",".join(ranges_of_names(row.nodes)) if row.nodes else f"({row.reason})"
-        front = (*((row.namespace,) if everywhere else ()), row.job, row.partition, row.user or "-", row.state)
+        front = (*((row.namespace,) if everywhere else ()), row.job, row.partition, row.user, row.state)
         table.append((*front, *cells, str(row.pods), str(len(row.nodes)), where))
     return table
 

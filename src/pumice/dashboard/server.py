@@ -126,10 +126,7 @@ class Dashboard:
         for path in _PROBES:
             application.router.add_get(path, _is_up)
         self._listener = Listener(application, LIMITS)
-        example = "127.0.0.1:8090"
-        self.port = self._hosts.port = await self._listener.start(
-            self._settings.listen, flag="--listen", example=example
-        )
+        self.port = self._hosts.port = await self._listener.start(self._settings.listen)
         return self.port
 
     async def problems(self) -> AsyncGenerator[str, None]:

@@ -40,6 +40,15 @@ class Limits(Value):
     line_bytes: int = 2**13  # of a request's first line: method and address
 
 
+def host_and_port(address: str, *, flag: str = "--listen") -> tuple[str, int]:
+    """The flag is the one that asked for the address."""
+    host, _, port = address.rpartition(":")
+    number = whole_number(port, most=PORT_MAX)
+    if number is None:
+        raise BadInput(f"{flag} {address!r}: expected host:port, such as 127.0.0.1:8080, with a port up to {PORT_MAX}")
+    return host.strip("[]") or "0.0.0.0", number  # noqa: S104  asked for by `:8080`
+
+
 class Listener:
     """Serves an application on one address, until stopped."""
 
@@ -66,14 +75,10 @@ class Listener:
     def connections(self) -> int:
         return len(self._connections)
 
-    async def start(self, address: str, *, flag: str, example: str) -> int:
-        """Listen on `host:port` (port 0: a free one); the port. The flag is the one that asked for the address."""
-        host, _, port = address.rpartition(":")
-        number = whole_number(port, most=PORT_MAX)
-        if number is None:
-            raise BadInput(f"{flag} {address!r}: expected host:port, such as {example}, with a port up to {PORT_MAX}")
+    async def start(self, address: str, *, flag: str = "--listen") -> int:
+        """Listen on `host:port` (port 0: a free one); the port."""
+        host, number = host_and_port(address, flag=flag)
         _raise_descriptor_limit()
-        host = host.strip("[]") or "0.0.0.0"  # noqa: S104  asked for by `:8080`
         await self._runner.setup()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:

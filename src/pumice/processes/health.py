@@ -86,7 +86,7 @@ class HealthServer:
         for each in self._answers:
             application.router.add_routes(each.routes)
         self._listener = Listener(application, LIMITS)
-        return await self._listener.start(address, flag="--listen", example="127.0.0.1:8080")
+        return await self._listener.start(address)
 
     async def stop(self) -> None:
         for each in self._answers:

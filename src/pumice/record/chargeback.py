@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.record.facts import is_gpu
-from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 SHOWN_MAX = 8  # accounts with a colour of their own in the plot; the rest is one
 
 
-class Line(Value):
+class Line(msgspec.Struct, frozen=True, rename="camel"):
     """One account; dollars are None where nothing of it has a price."""
 
     name: str
@@ -25,7 +26,7 @@ class Line(Value):
     lost_dollars: float | None
 
 
-class Bill(Value):
+class Bill(msgspec.Struct, frozen=True, rename="camel"):
     by: str
     lines: list[Line]  # the largest first
     total: Line

@@ -153,7 +153,9 @@ class ForecastRecord(msgspec.Struct, frozen=True):
     since: int
     forecasts: int
     held: float | None  # the part of the gangs that had started by the second time; None without any
-    off_s: int | None  # half of them started no further than this from the likely time
+    off_s: int | None = msgspec.field(
+        name="offSeconds"
+    )  # half of them started no further than this from the likely time
 
 
 class Usage(msgspec.Struct, frozen=True):

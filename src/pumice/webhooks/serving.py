@@ -70,7 +70,7 @@ class ReviewServer:
         for path in PATHS:
             application.router.add_post(path.path, self._handler(path))
         self._listener = Listener(application, LIMITS, context=context)
-        return await self._listener.start(address, flag="--bind", example="0.0.0.0:8443")
+        return await self._listener.start(address, flag="--bind")
 
     async def stop(self) -> None:
         """Closes the port first, then waits for the reviews under way."""

@@ -57,7 +57,7 @@ def test_a_script_is_submitted_runs_and_is_listed(pumice, train):
         "NODELIST(REASON)",
     ]
     cells = line.split()
-    assert (cells[0], cells[1], cells[3], cells[5]) == (train, "default", "R", "2:00:00")
+    assert (cells[:4], cells[5]) == ([train, "default", "default", "R"], "2:00:00")
     assert cells[6:8] == ["2", "2"]
     (row,) = json.loads(pumice("squeue", "-o", "json").out)["jobs"]
     assert (row["job"], row["state"], row["timeLimit"], len(row["nodes"])) == (train, "R", 7200, 2)
@@ -85,7 +85,7 @@ def test_a_job_that_waits_is_listed_with_its_reason_and_its_start(pumice, train,
     until(Job, lambda job: job.get("status", {}).get("state", {}).get("phase") == "Pending", name=waiting)
     assert [line.split()[0] for line in pumice("squeue", "-t", "PD").lines[1:]] == [waiting]
     (line,) = pumice("squeue", "--start").lines[1:]
-    assert line.split()[:4] == [waiting, "default", "-", "PD"]
+    assert line.split()[:4] == [waiting, "default", "default", "PD"]
     assert [line.split()[0] for line in pumice("squeue", "-j", train).lines[1:]] == [train]
 
 

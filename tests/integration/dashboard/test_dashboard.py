@@ -255,6 +255,7 @@ def guard_limit():
     ("arguments", "said"),
     [
         (["--listen", "0.0.0.0:0", "--auth", "link", "--host", "a"], "a link is for one person on this machine"),
+        (["--listen", "pumice.example.org"], "expected host:port, such as 127.0.0.1:8080"),
         (["--listen", "0.0.0.0:0"], "name the host under which browsers come"),
     ],
 )

@@ -24,7 +24,7 @@ from pumice.kube.transport import Response
 from pumice.readmodel import changes, model
 from pumice.record import model as record
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.whatif.outcome import Expected, Outcome, When
+from pumice.scheduling.whatif.outcome import Outcome, StartTimes, When
 from pumice.scheduling.whatif.suggestion import Kind, Suggestion, Suggestions
 
 GPU = "nvidia.com/gpu"
@@ -115,7 +115,7 @@ class Leader:
         if path == "/v1/what-if":
             if query.get("policy") == "nonsense":
                 raise PumiceError("policy of the question: expected a mapping; write actions and tiers")
-            forecasts = {mine.key: Expected(When(LATER, None), When(complete=False)), other: Expected(None, When())}
+            forecasts = {mine.key: StartTimes(When(LATER, None), When(complete=False)), other: StartTimes(None, When())}
             return Outcome(
                 {mine.key: 1}, {f"{mine.key}-runs": 2}, waiting=1, at=AT, forecasts=forecasts, not_forecast=3
             )

@@ -58,6 +58,13 @@ class World:
         )
         return asyncio.create_task(self.life(name))
 
+    async def a_leads_and_b_comes(self):
+        """A second apart; the task of the first."""
+        first = self.candidate("a")
+        await self.clock.sleep(1)
+        self.candidate("b")
+        return first
+
     async def life(self, name):
         try:
             return await self.elections[name].lead(lambda: self.work(name))
@@ -85,9 +92,7 @@ class World:
 
 def test_the_first_leads_and_the_second_waits_as_long_as_it_renews():
     async def script(world):
-        world.candidate("a")
-        await world.clock.sleep(1)
-        world.candidate("b")
+        await world.a_leads_and_b_comes()
         await world.clock.sleep(600)
         return world.leaders()
 
@@ -99,9 +104,7 @@ def test_the_first_leads_and_the_second_waits_as_long_as_it_renews():
 
 def test_who_waits_watches_once_however_often_the_leader_renews():
     async def script(world):
-        world.candidate("a")
-        await world.clock.sleep(1)
-        world.candidate("b")
+        await world.a_leads_and_b_comes()
         await world.clock.sleep(lease.WATCH_S - 10)
         return world.networks["a"].calls, world.networks["b"].calls
 
@@ -112,9 +115,7 @@ def test_who_waits_watches_once_however_often_the_leader_renews():
 
 def test_a_watch_that_falls_silent_is_not_believed_for_longer_than_the_lease():
     async def script(world):
-        world.candidate("a")
-        await world.clock.sleep(1)
-        world.candidate("b")
+        await world.a_leads_and_b_comes()
         await world.clock.sleep(60)
         world.networks["b"].wires[-1].harm("silence")
         await world.clock.sleep(lease.LEASE_S + 1)
@@ -125,9 +126,7 @@ def test_a_watch_that_falls_silent_is_not_believed_for_longer_than_the_lease():
 
 def test_only_who_knows_another_leader_stands_by():
     async def script(world):
-        world.candidate("a")
-        await world.clock.sleep(1)
-        world.candidate("b")
+        await world.a_leads_and_b_comes()
         before_it_looked = world.elections["b"].stands_by
         await world.clock.sleep(60)
         return before_it_looked, {name: each.stands_by for name, each in world.elections.items()}
@@ -157,9 +156,7 @@ def test_the_lease_says_where_its_holder_can_be_asked_and_keeps_what_others_wrot
 
 def test_a_leader_that_dies_without_a_word_is_replaced_within_twenty_seconds():
     async def script(world):
-        world.candidate("a")
-        await world.clock.sleep(1)
-        world.candidate("b")
+        await world.a_leads_and_b_comes()
         await world.clock.sleep(60)
         world.networks["a"].mode = "hang"  # as a killed process: nothing comes from it any more
         died = world.clock.monotonic()
@@ -172,9 +169,7 @@ def test_a_leader_that_dies_without_a_word_is_replaced_within_twenty_seconds():
 
 def test_a_leader_that_stops_is_replaced_at_once():
     async def script(world):
-        first = world.candidate("a")
-        await world.clock.sleep(1)
-        world.candidate("b")
+        first = await world.a_leads_and_b_comes()
         await world.clock.sleep(60)
         first.cancel()
         await asyncio.wait({first})

@@ -108,7 +108,7 @@ async def test_who_asks_as_soon_as_a_job_has_ended_finds_it(tmp_path, monkeypatc
         assert (gang["name"], gang["state"]) == ("train", "Completed")
         monkeypatch.setattr(writer, "SUM_UP_S_ASKED", 0.0)
         used = json.loads((await pumice(up, "report", "--format", "json"))[1])["bill"]["total"]
-        assert used["gpu_hours"] > 0, "summed up, though no minute has passed"
+        assert used["gpuHours"] > 0, "summed up, though no minute has passed"
 
 
 async def test_the_last_lines_of_each_attempt_are_kept(tmp_path):

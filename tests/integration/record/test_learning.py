@@ -61,7 +61,7 @@ async def test_the_scheduler_learns_from_the_record_and_the_record_keeps_its_for
         assert (kept.forecasts, kept.held) == (1, 1.0)
         code, out, _ = await pumice(up, "forecast")
         assert code == 0
-        assert "The record of namespace default has 1 forecasts of the last 30 days" in out
+        assert "The record of namespace default has 1 forecast of the last 30 days" in out
 
 
 async def test_a_table_that_cannot_be_read_changes_nothing(tmp_path):

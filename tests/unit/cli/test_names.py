@@ -105,7 +105,7 @@ def test_the_names_of_a_bill_and_of_forecasts_stay_and_are_all_told():
 
 def test_the_names_of_differences_stay_and_none_is_left_out_where_it_is_empty():
     empty = set(msgspec.to_builtins(outcome.Outcome())) - {"forecasts"}
-    told = msgspec.to_builtins(outcome.Expected(after=outcome.When()))
+    told = msgspec.to_builtins(outcome.StartTimes(after=outcome.When()))
     parts = {*told, *(f"after.{name}" for name in told["after"])}
     assert empty | {f"forecasts.GANG.{name}" for name in parts} == set(listings.DIFFERENCES)
 

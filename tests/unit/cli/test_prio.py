@@ -65,7 +65,7 @@ def test_a_person_reads_every_factor_and_what_decides_before_them():
     )
     assert lines[2].split() == [
         "QUEUE", "POSITION", "JOB", "NAMESPACE", "USER", "PRIORITY", "RANK",
-        "PRIORITY-CLASS", "FAIR-SHARE", "AGE", "SIZE", "QUEUE", "USED",
+        "PRIORITY-CLASS", "FAIR-SHARE", "AGE", "SIZE", "QUEUE-PRIORITY", "USED",
     ]  # fmt: skip
     assert lines[4].split() == ["b", "1", "train", "ml", "mia", "5", "1.125", "0", "1", "0.25", "0", "0", "3.10%"]
     assert lines[-1] == "... and 1 more; --rows shows them"

@@ -85,7 +85,7 @@ def test_a_job_that_waits_has_the_code_of_its_first_reason():
         ]
     }
     group = a_group(annotations={names.VERDICT: json.dumps(verdict)})
-    assert table([a_job(phase="Pending")], [group])[1] == "train research - PD 0:00 UNLIMITED 2 0 (QueueLimit)"
+    assert table([a_job(phase="Pending")], [group])[1] == "train research team PD 0:00 UNLIMITED 2 0 (QueueLimit)"
     condition = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}
     assert table([a_job(phase="Pending")], [a_group(conditions=[condition])])[1].endswith("(NotEnoughResources)")
     assert table([a_job(phase="Pending")], [a_group(annotations={names.VERDICT: "{"})])[1].endswith("(NotLookedAtYet)")
@@ -97,9 +97,9 @@ def test_when_a_job_will_start_is_what_its_reservation_says_or_is_not_known():
         return table([a_job(phase="Pending")], [a_group(annotations=annotations)], starts=True)[1]
 
     reserved = json.dumps({"time": "2026-03-28T14:00:00Z", "nodes": 2})
-    assert line({names.RESERVATION: reserved}) == "train research - PD 2026-03-28T14:00:00Z 2 0 (NotLookedAtYet)"
-    assert line({}).startswith("train research - PD n/a (no reservation and no forecast yet) ")
-    assert line({names.RESERVATION: "soon"}).startswith("train research - PD n/a (its reservation cannot be read) ")
+    assert line({names.RESERVATION: reserved}) == "train research team PD 2026-03-28T14:00:00Z 2 0 (NotLookedAtYet)"
+    assert line({}).startswith("train research team PD n/a (no reservation and no forecast yet) ")
+    assert line({names.RESERVATION: "soon"}).startswith("train research team PD n/a (its reservation cannot be read) ")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_every_phase_has_a_word(phase):
 def test_a_job_that_ran_out_of_time_is_told_from_one_that_was_cancelled():
     running = [{"status": "Running", "lastTransitionTime": "2026-03-28T11:00:00Z"}]
     job = a_job(phase="Terminated", reason="TimeLimitExceeded", conditions=running)
-    assert table([job])[1] == "train research - TO 59:00 UNLIMITED 2 0 (TimeLimitExceeded)"
+    assert table([job])[1] == "train research team TO 59:00 UNLIMITED 2 0 (TimeLimitExceeded)"
     assert slurm_tables.state_of(a_job(phase="Terminated", reason="CommandIssued")) == "CA"
 
 

@@ -53,7 +53,7 @@ async def close(writer):
 @contextlib.asynccontextmanager
 async def serving(limits):
     place = Place(limits)
-    place.port = await place.listener.start("127.0.0.1:0", flag="--listen", example="")
+    place.port = await place.listener.start("127.0.0.1:0")
     try:
         async with asyncio.timeout(PATIENCE_S), contextlib.AsyncExitStack() as stack:
             yield place, stack

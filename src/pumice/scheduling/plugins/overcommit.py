@@ -30,7 +30,10 @@ class Args(arguments.Args, frozen=True, kw_only=True):
 
 
 class Overcommit(Plugin):
-    """Budget: all nodes' allocatable times the factor, less what is used and what admitted gangs still wait for."""
+    """Budget: all nodes' allocatable times the factor, less what is used and what admitted gangs still wait for.
+
+    A gang that is starting counts twice until it runs, with what its pods use and with its whole minimum: as under Volcano.
+    """
 
     args_type = Args
     only_for_waiting = True

@@ -365,4 +365,5 @@ class _Search(Mutable):
         seats = self.book.seats(self.gang, when, free, self.others)
         if seats is None:
             return None
-        return reservations.made(self.gang, when, self.length, seats, self.book.now)
+        short = self.book.wanted(self.gang)[1]
+        return reservations.made(self.gang, when, self.length, seats, self.book.now, short)

@@ -91,7 +91,7 @@ def mark_gangs(session: Session) -> None:
 
 
 class Reservation(Mutable, eq=False):
-    """One reservation inside a session: columns over its own nodes."""
+    """One reservation inside a session: columns over its own nodes. `short`: so many members of the gang lacked a place when it was made."""
 
     gang: GangState
     time: Instant
@@ -101,6 +101,7 @@ class Reservation(Mutable, eq=False):
     nodes: Indexes
     taken: Column  # (resources, own nodes)
     members: Counter[Shape]
+    short: int
     moved: Code | None = None
     culprit: str = ""
     former: Instant = 0
@@ -125,7 +126,7 @@ class Reservation(Mutable, eq=False):
 
     def elsewhere(self, seats: Sequence[Seat]) -> Reservation:
         """The same reservation on other nodes."""
-        moved = made(self.gang, self.time, self.length, seats, self.since)
+        moved = made(self.gang, self.time, self.length, seats, self.since, self.short)
         return msgspec.structs.replace(
             self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members
         )
@@ -148,14 +149,13 @@ class Reservation(Mutable, eq=False):
         return total
 
     def kept(self, session: Session) -> Kept:
-        """As it is remembered."""
+        """As it is remembered: whoever was promised room in this cycle, after it was made, may not get it, and keeps its time."""
         names = session.room.table.names
-        waiting = {session.shape(task): task.uid for task in reversed(self.gang.tasks_in(Status.PENDING))}
+        members = [*self.gang.tasks_in(Status.PENDING), *self.gang.tasks_in(Status.PIPELINED)]
+        waiting = {session.shape(task): task.uid for task in reversed(members)}
         parts: dict[str, Counter[str]] = {}
         for seat in self.seats:
-            if (
-                seat.shape in waiting
-            ):  # else these members were promised room after it was made, that of pods that leave
+            if seat.shape in waiting:
                 parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
         return Kept(
             gang=self.gang.key,
@@ -163,7 +163,7 @@ class Reservation(Mutable, eq=False):
             time=self.time,
             length=self.length,
             since=self.since,
-            short=session.shortfall(self.gang),
+            short=self.short,
             parts=tuple(Part(pod, dict(sorted(nodes.items()))) for pod, nodes in sorted(parts.items())),
             said=self.said,
             moved=self.moved,
@@ -172,7 +172,9 @@ class Reservation(Mutable, eq=False):
         )
 
 
-def made(gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat], since: Instant) -> Reservation:
+def made(
+    gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat], since: Instant, short: int
+) -> Reservation:
     """A reservation of these seats."""
     members: Counter[Shape] = Counter()
     for seat in seats:
@@ -185,7 +187,7 @@ def made(gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat]
         own = np.bincount(where[first : first + len(seat.nodes)], minlength=len(nodes))
         taken += seat.shape.demand[:, None] * own
         first += len(seat.nodes)
-    return Reservation(gang, time, length, tuple(seats), since, nodes, taken, members, said=time)
+    return Reservation(gang, time, length, tuple(seats), since, nodes, taken, members, short, said=time)
 
 
 def recalled(session: Session, kept: Kept) -> Reservation | str | None:
@@ -207,7 +209,7 @@ def recalled(session: Session, kept: Kept) -> Reservation | str | None:
         )
     if not seats or kept.short != session.shortfall(gang):
         return None
-    found = made(gang, kept.time, kept.length, seats, kept.since)
+    found = made(gang, kept.time, kept.length, seats, kept.since, kept.short)
     found.said, found.moved, found.culprit, found.former = kept.said, kept.moved, kept.culprit, kept.former
     return found
 

@@ -18,7 +18,7 @@ class When(Struct, frozen=True, rename="camel"):
     complete: bool = True  # false: the look ahead was cut short
 
 
-class Expected(Struct, frozen=True):
+class StartTimes(Struct, frozen=True):
     """A gang that would wait, that starts now, or that would be evicted: when it starts as things are, and there."""
 
     before: When | None = None  # null: it does not wait as things are: it runs, or would be evicted
@@ -40,7 +40,7 @@ class Outcome(Struct, frozen=True, rename="camel"):
     )  # had pods on a drained node; whether it starts again
     waiting: int = 0  # gangs that go on waiting
     at: str = ""  # the moment from which was looked ahead
-    forecasts: Mapping[str, Expected] = msgspec.field(
+    forecasts: Mapping[str, StartTimes] = msgspec.field(
         default_factory=dict
     )  # some of those that wait as things are or there
     not_forecast: int = 0  # gangs in line that nobody looked ahead for

@@ -19,7 +19,7 @@ from pumice.errors import BadInput, NotFound
 from pumice.quantity import QuantityError
 from pumice.scheduling.time.forecast import Effort, first_in_line, forecast
 from pumice.scheduling.time.stand_ins import with_stand_ins
-from pumice.scheduling.whatif.outcome import Expected, Outcome, When
+from pumice.scheduling.whatif.outcome import Outcome, StartTimes, When
 from pumice.scheduling.whatif.trial import Question
 from pumice.values import Value
 
@@ -239,7 +239,7 @@ def _with_forecasts(found: Outcome, world: World, there: World, cpu: Callable[[]
     waiting = {key for key, gang in here.intake.cluster.snapshot().gangs.items() if gang.counts[Status.PENDING]}
     before = _looked_ahead(here, [key for key in wanted if key in waiting and key not in found.displaced], cpu)
     after = _looked_ahead(there, wanted, cpu)
-    both = {key: Expected(_when(before.get(key)), _when(after.get(key))) for key in wanted if key in after}
+    both = {key: StartTimes(_when(before.get(key)), _when(after.get(key))) for key in wanted if key in after}
     return msgspec.structs.replace(found, forecasts=both, not_forecast=len(set(line).difference(wanted)))
 
 

@@ -11,7 +11,7 @@ from pumice import instant
 from pumice.cli import what_if
 from pumice.errors import BadInput, NotFound
 from pumice.scheduling.core import builtin
-from pumice.scheduling.whatif.outcome import Expected, When
+from pumice.scheduling.whatif.outcome import StartTimes, When
 from pumice.scheduling.whatif.scenario import FORECASTS_MAX, Scenario, compare, edited, queue_change
 
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
@@ -129,7 +129,7 @@ def test_what_cannot_be_known_is_said_to_be_unknown():
     """No processor time is left after the first look: "not within a week" would be a lie."""
     spent = itertools.count(0, 1000)
     found = outcome(Scenario(add_nodes=1, like="n1"), *LINE, cpu=lambda: float(next(spent)))
-    assert found.forecasts["default/second"] == Expected(When(complete=False), When(complete=False))
+    assert found.forecasts["default/second"] == StartTimes(When(complete=False), When(complete=False))
     text = what_if.text(found)
     assert "default/second not known not known not known" in " ".join(text.split())
     assert text.endswith("not known: the cluster is too large to look so far ahead in the time that a question has")
