@@ -78,10 +78,10 @@ class WantedNodes(Value):
 
     def machine(self, folder: Path, log: Log) -> ProcessSettings | None:
         """The node that this machine is; None where its GPUs are not asked for."""
-        from pumice.local.nodes.process.machine import ProcessSettings
-
         if self.gpus != AUTO:
             return None
+        from pumice.local.nodes.process.machine import ProcessSettings
+
         nvml, gpus = find(self.shared, log)
         return ProcessSettings(name=socket.gethostname().lower(), folder=folder / "node", gpus=gpus, nvml=nvml)
 

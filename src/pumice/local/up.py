@@ -30,7 +30,6 @@ from pumice.local.nodes.claims import FolderClaims
 from pumice.local.nodes.lifecycle import NodeLifecycle
 from pumice.local.nodes.ordinary import OrdinaryPods
 from pumice.local.nodes.pretend import PretendAgent
-from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.processes import lifecycle
 from pumice.processes.controllers import DEFAULT_SETTINGS, Controllers, record_server
 from pumice.processes.health import HealthServer
@@ -190,6 +189,8 @@ class Up:
 
     async def add_process_node(self, settings: ProcessSettings) -> None:
         """A node that really runs the commands of its pods, on this machine; registered when this returns."""
+        from pumice.local.nodes.process.agent import ProcessAgent  # few have one, and it needs many modules
+
         authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
         settings = msgspec.structs.replace(settings, server=self.url, authority=authority)
         agent = ProcessAgent(self.client, self._informers, settings, self._runtime)
