@@ -51,7 +51,8 @@ class Pace:
     def __init__(self) -> None:
         self._under_way: dict[Key, _Gang] = {}  # in the order in which they began
         self._pods: collections.Counter[str] = collections.Counter()  # unbound ones of those, by queue
-        self._line: dict[Key, _Gang] = {}  # in the order in which they came
+        self._line: dict[Key, _Gang] = {}
+        self._by_queue: dict[str, dict[Key, None]] = {}  # those in line, in the order in which they came
         self._has_line = asyncio.Event()
         self._wake: Callable[[Key], None] = _wake_nobody
         self._made = self._bound = 0  # since the last look
@@ -74,7 +75,7 @@ class Pace:
         """Whether a Job may make these pods now; else it is woken when it may. One that has some already is never held up."""
         names = set(pods)
         if key not in self._under_way:
-            self._line[key] = _Gang(queue, names)
+            self._join(key, _Gang(queue, names))
             if has_some:
                 self._begin(key)
             self._call(asks=key)
@@ -86,11 +87,11 @@ class Pace:
 
     def wants_none(self, key: Key) -> None:
         """A Job has no pods to make now."""
-        self._line.pop(key, None)
+        self._leave(key)
 
     def forget(self, key: Key) -> None:
         """A Job is gone."""
-        self._line.pop(key, None)
+        self._leave(key)
         self._drop(key)
         self._call()
 
@@ -133,7 +134,7 @@ class Pace:
     def _call(self, asks: Key | None = None) -> None:
         """Lets Jobs begin until enough pods are under way, and wakes them, but for the one that asks."""
         while self._line and self._has_room():
-            key = min(self._line, key=lambda each: self._pods[self._line[each].queue])  # of equal ones who came first
+            key = next(iter(self._by_queue[min(self._by_queue, key=self._pods.__getitem__)]))
             self._begin(key)
             if key != asks:
                 self._wake(key)
@@ -147,8 +148,26 @@ class Pace:
         return few or self._still >= LOOKS_OPEN
 
     def _begin(self, key: Key) -> None:
-        gang = self._under_way[key] = self._line.pop(key)
-        self._pods[gang.queue] += len(gang.unbound)
+        gang = self._leave(key)
+        if gang is not None:
+            self._under_way[key] = gang
+            self._pods[gang.queue] += len(gang.unbound)
+
+    def _join(self, key: Key, gang: _Gang) -> None:
+        known = self._line.get(key)
+        if known is not None and known.queue != gang.queue:
+            self._leave(key)
+        self._line[key] = gang
+        self._by_queue.setdefault(gang.queue, {})[key] = None
+
+    def _leave(self, key: Key) -> _Gang | None:
+        gang = self._line.pop(key, None)
+        if gang is not None:
+            line = self._by_queue[gang.queue]
+            del line[key]
+            if not line:
+                del self._by_queue[gang.queue]
+        return gang
 
     def _drop(self, key: Key) -> None:
         gang = self._under_way.pop(key, None)
