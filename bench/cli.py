@@ -6,6 +6,7 @@ cores. What was measured is in docs/performance.md. Where bytecode is not kept (
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -14,10 +15,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.processes import cpu_s
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 ROUNDS = 15
+STARTS = 5
 GOALS_S = {("--help",): 0.050, ("job", "list"): 0.150, ("queue", "list"): 0.150, ("explain", "job/train"): None}
 UP_GOAL_S = 0.5
 PUMICE = (sys.executable, "-m", "pumice.cli")
@@ -48,25 +54,44 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
+@contextlib.contextmanager
+def running_cluster(env: dict[str, str]) -> Iterator[dict[str, float]]:
+    """How long it took until it was ready, until its dashboard was there as well, and the CPU time of both."""
+    command = [*PUMICE, "up", "--nodes", "4", "--no-browser", "--kubeconfig-out", env["KUBECONFIG"]]
+    took: dict[str, float] = {}
+    began = time.perf_counter()
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as cluster:
+        assert cluster.stdout is not None
+        try:
+            for line in cluster.stdout:
+                if line.startswith("cluster ready"):
+                    took["ready_s"] = time.perf_counter() - began
+                if line.startswith("end it"):
+                    took |= {"dashboard_s": time.perf_counter() - began, "cpu_s": cpu_s(cluster.pid)}
+                    break
+            yield took
+        finally:
+            cluster.terminate()
+
+
+def starts(env: dict[str, str]) -> dict[str, float | str]:
+    """The fastest of some starts, each figure for itself."""
+    found = []
+    for _ in range(STARTS):
+        with running_cluster(env) as took:
+            found.append(took)
+    fastest = {name: round(min(took[name] for took in found), 3) for name in found[0]}
+    return {"bench": "pumice up", **fastest, "goal_s": UP_GOAL_S}
+
+
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pumice-bench-") as folder:
-        config = Path(folder) / "kubeconfig"
-        env = {**os.environ, "XDG_CACHE_HOME": folder, "KUBECONFIG": str(config)}
-        command = [*PUMICE, "up", "--nodes", "4", "--kubeconfig-out", str(config)]
-        began = time.perf_counter()
-        with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as cluster:
-            assert cluster.stdout is not None
-            try:
-                for line in cluster.stdout:
-                    if line.startswith("end it"):
-                        break
-                ready = {"fastest_s": round(time.perf_counter() - began, 3), "cpu_s": cpu_s(cluster.pid)}
-                sys.stdout.write(json.dumps({"bench": "pumice up", **ready, "goal_s": UP_GOAL_S}) + "\n")
-                subprocess.run([*PUMICE, "job", "run", "train"], env=env, check=True, stdout=subprocess.DEVNULL)
-                for words in GOALS_S:
-                    sys.stdout.write(json.dumps(measure(words, env)) + "\n")
-            finally:
-                cluster.terminate()
+        env = {**os.environ, "XDG_CACHE_HOME": folder, "KUBECONFIG": str(Path(folder) / "kubeconfig")}
+        sys.stdout.write(json.dumps(starts(env)) + "\n")
+        with running_cluster(env):
+            subprocess.run([*PUMICE, "job", "run", "train"], env=env, check=True, stdout=subprocess.DEVNULL)
+            for words in GOALS_S:
+                sys.stdout.write(json.dumps(measure(words, env)) + "\n")
     return 0
 
 

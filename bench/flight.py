@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api import changes
-from pumice.flight.recorder import FlightRecorder, Planned
+from pumice.flight.recorder import FlightRecorder
+from pumice.flight.unrecorded import Planned
 from pumice.runtime import silent
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.memory import EMPTY

@@ -6,7 +6,6 @@ python -m bench.forecast [SEED ...] [--policy builtin|easy|...]
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import gc
 import importlib
 import json
@@ -15,6 +14,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from pumice import instant
@@ -76,7 +76,7 @@ def _work(seed: int, kind: str, cluster: str, jobs: int) -> list[Submission]:
         return generate(jobs, slots, load=LOAD, seed=seed)
     chance = random.Random(seed)  # noqa: S311
     return [
-        dataclasses.replace(job, estimate_s=job.run_s * chance.lognormvariate(0, ERROR))
+        msgspec.structs.replace(job, estimate_s=job.run_s * chance.lognormvariate(0, ERROR))
         for job in lublin.workload(seed, jobs, slots, load=LOAD)
     ]
 

@@ -9,7 +9,6 @@ Without a trace the workload is drawn as the tests draw theirs. Some minutes of 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import io
 import json
 import sys
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from tests.properties import lublin, textbook
 
 from pumice.sim import Outcome, Submission, nodes, read_swf, simulate
@@ -76,7 +76,7 @@ def rare(work: Sequence[Submission], name: str, *, slots: int, most: int, load: 
     small = [each for each in work if each.size <= slots // 8][:most]
     first, last = small[0].at_s, small[-1].at_s
     dense = sum(each.size * each.run_s for each in small) / (load * slots * (last - first))
-    mixed = [dataclasses.replace(each, at_s=round((each.at_s - first) * dense)) for each in small]
+    mixed = [msgspec.structs.replace(each, at_s=round((each.at_s - first) * dense)) for each in small]
     span = mixed[-1].at_s
     mixed += [
         Submission(at_s=round(span * (number + 1) / 12), run_s=600, size=slots // 2, estimate_s=600)

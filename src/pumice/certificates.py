@@ -5,7 +5,6 @@ Elliptic keys (P-256), because they are made in a millisecond; files with keys a
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import ipaddress
 import os
@@ -16,6 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,7 @@ CLOCK_SKEW = dt.timedelta(minutes=5)
 _SKEW_SHARE = 20  # of a short life at most one in so many parts lies before its beginning
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Value):
     """A certificate and its private key, both in PEM."""
 
     certificate: bytes

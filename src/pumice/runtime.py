@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Protocol
 
 from pumice.telemetry.traces import OFF, Tracing
+from pumice.values import Value
 
 if TYPE_CHECKING:
     import random
@@ -34,8 +34,7 @@ def no_fail_point(point: str) -> None:
     del point
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Runtime:
+class Runtime(Value):
     """`guard` raises where this process may no longer write; `fail_point` is called with the name of the step that comes next."""
 
     clock: Clock

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from pumice.errors import BadInput
+from pumice.values import Value
 
 SELECTOR_CHARS_MAX: Final = 65_536  # longer than any URL that could carry it
 LABEL_PART_CHARS_MAX: Final = 63  # Kubernetes' limit for a label's name and value
@@ -63,8 +64,7 @@ def label_value_problem(value: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Value):
     """One condition on one label. Operators are =, ==, !=, In, NotIn, Exists, DoesNotExist, Gt and Lt."""
 
     key: str
@@ -286,8 +286,7 @@ def _unexpected(text: str, word: str, expected: str) -> SelectorError:
 # --------------------------------------------------------------------------- the text after --field-selector
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(Value):
     """All terms hold; a term is (field, value, wanted). An absent field has the empty value."""
 
     terms: tuple[tuple[str, str, bool], ...]
@@ -332,8 +331,7 @@ def _escape(value: str) -> str:
 # ------------------------------------------------------------------------------------------------ node affinity
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSelectorTerm:
+class NodeSelectorTerm(Value):
     """Both the node's labels and its fields match."""
 
     labels: LabelSelector
@@ -345,8 +343,7 @@ class NodeSelectorTerm:
         return not self.fields.terms or self.fields.matches({NODE_NAME_FIELD: node_name})
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSelector:
+class NodeSelector(Value):
     """Any term matches. As in the default scheduler, a broken term matches nothing and does not spoil the others."""
 
     terms: tuple[NodeSelectorTerm, ...]

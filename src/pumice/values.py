@@ -20,6 +20,11 @@ class Value(msgspec.Struct, frozen=True):
     """
 
 
+@dataclass_transform(field_specifiers=(msgspec.field,))
+class Mutable(msgspec.Struct):
+    """As a Value, but its fields may be set again."""
+
+
 class once(Generic[T]):  # noqa: N801  used as a decorator
     """As functools.cached_property, which takes a lock: what is found out is the same whoever finds it, and may be found twice."""
 

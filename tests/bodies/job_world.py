@@ -31,6 +31,7 @@ from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.runtime import Runtime
 from pumice.scheduling.core import builtin
+from pumice.scheduling.core.cycle import GRACE_SECONDS
 
 RESTORE_S = 0.5  # how often plugins' objects are looked for: nobody here wants to wait
 WORKERS = 8
@@ -52,6 +53,7 @@ class Counting:
         self._where = f"/namespaces/{namespace}/"
         self.writes: collections.Counter[str] = collections.Counter()
         self.numbers: collections.Counter[tuple[str, str]] = collections.Counter()  # by resource and name
+        self.told: collections.Counter[str] = collections.Counter()  # writes of pods' statuses, by pod
 
     async def call(self, request):
         answer = await self._inner.call(request)
@@ -59,6 +61,8 @@ class Counting:
             resource = self._resource(request.path)
             if resource != "events":
                 self.writes[f"{request.method} {resource}"] += 1
+            if resource == "pods" and request.path.endswith("/status"):
+                self.told[self._name(request.path, resource)] += 1
             if request.method == "PATCH" and resource in {"jobs", "podgroups"}:
                 status = json.loads(request.body).get("status", {})
                 if "state" not in status and "phase" not in status:
@@ -218,10 +222,12 @@ class JobWorld:
 
 
 @contextlib.asynccontextmanager
-async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=True, policy=builtin.TEXT):
+async def job_world(
+    transport, other, namespace, *, nodes=2, gpus=8, controls=True, policy=builtin.TEXT, grace_s=GRACE_SECONDS
+):
     """A place over two transports to one server: one for us, whose writes are counted, and one for nodes and the test.
 
-    Without `controls`, the controllers are somebody else's business.
+    Without `controls`, the controllers are somebody else's business. After `grace_s` the scheduler gives a gang up that it has bound in part.
     """
     clock, chance = RealClock(), random.Random(1)
     counting = Counting(transport, namespace)
@@ -231,7 +237,7 @@ async def job_world(transport, other, namespace, *, nodes=2, gpus=8, controls=Tr
     watching = Informers(client, clock=clock, chance=chance)
     chosen = builtin.parse(policy, "test")
     runtime = Runtime(clock=clock, chance=chance)
-    scheduler = Scheduler(ours, informers, lambda: chosen, runtime, Served())
+    scheduler = Scheduler(ours, informers, lambda: chosen, runtime, Served(grace_s=grace_s))
     controllers = Controllers(ours, informers, runtime, ControllerSettings(restore_s=RESTORE_S))
     facts = pretend_nodes(nodes, prefix=f"{namespace}-", gpus=gpus, labels={"test": namespace})
     agent = PretendAgent(client, watching, facts, Runtime(clock=clock, chance=chance))

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from tests.bodies.crashes import witnessed
 
 from pumice.api import kinds, names
@@ -114,7 +115,7 @@ async def scheduling(line, *, clock=None, identity="", fail_point=lambda _: None
     election = None
     if identity:
         election = Election(client, namespace="default", name="mishaps", identity=identity, clock=clock, chance=chance)
-        runtime = dataclasses.replace(runtime, guard=election.check)
+        runtime = msgspec.structs.replace(runtime, guard=election.check)
     scheduler = Scheduler(client, informers, lambda: policy, runtime, Served())
     work = scheduler.run() if election is None else election.lead(scheduler.run)
     tasks = [asyncio.create_task(informers.run()), asyncio.create_task(work)]

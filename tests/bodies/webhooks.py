@@ -11,6 +11,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import msgspec
 from tests.bodies.beside import beside
 from tests.bodies.patience import PATIENCE_S
 
@@ -43,7 +44,7 @@ class Impersonating:
 
     async def call(self, request: Request) -> Response:
         headers = {**request.headers, **self._headers}
-        return await self._inner.call(dataclasses.replace(request, headers=headers))
+        return await self._inner.call(msgspec.structs.replace(request, headers=headers))
 
     async def close(self) -> None:
         """The inner one is somebody else's."""
@@ -128,7 +129,7 @@ async def hooked(
     client = client_of(transport)
     with contextlib.suppress(errors.AlreadyExists):
         await client.create(Namespace, {"metadata": {"name": settings.namespace}})
-    settings = dataclasses.replace(settings, bind="127.0.0.1:0", hosts=("127.0.0.1",), look_s=0.1)
+    settings = msgspec.structs.replace(settings, bind="127.0.0.1:0", hosts=("127.0.0.1",), look_s=0.1)
     async with running(client, settings) as (webhooks, informers):
         registration = Registration(
             namespace=settings.namespace,

@@ -14,7 +14,8 @@ from pumice import instant, jsonpath, quantity, selectors, yamltext
 from pumice.api import cron, decoding, kinds
 from pumice.api.pods import Pod
 from pumice.errors import PumiceError
-from pumice.flight import frames, play
+from pumice.flight import frames
+from pumice.flight.replay import play
 from pumice.kube import kubeconfig, watch
 from pumice.local.apiserver import request_parsing
 from pumice.local.apiserver.patches.plain import apply_json_patch, apply_merge_patch

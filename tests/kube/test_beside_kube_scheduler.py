@@ -133,5 +133,6 @@ async def test_on_shared_nodes_a_race_that_the_api_server_allows_is_mended(share
     ):
         line = mishaps.Line(transport, hold_from=1)
         stack.push_async_callback(line.hang_up)
-        world = await stack.enter_async_context(job_world(line, other, "race", nodes=1, gpus=12))
+        place = job_world(line, other, "race", nodes=1, gpus=12, grace_s=races.UNHURRIED_S)
+        world = await stack.enter_async_context(place)
         await races.half_of_a_gang_is_refused_and_finds_room_later(world, line, schedulerName="default-scheduler")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 import pytest
-from tests.bodies import jobs, many_jobs
+from tests.bodies import jobs, many_jobs, reclaiming
 
 from pumice.clock import RealClock
 from pumice.kube import config
@@ -46,3 +46,8 @@ async def test_jobs_come_run_and_go_within_the_budget_and_without_a_trace(empty_
 async def test_a_thousand_jobs_come_run_and_go_within_the_budget_and_without_a_trace(empty_plane):
     async with a_world(empty_plane, "thousand", **many_jobs.room_for(1_000)) as world:
         await many_jobs.jobs_come_run_and_go(world, 1_000)
+
+
+async def test_a_pod_that_others_leave_for_is_told_once(empty_plane):
+    async with a_world(empty_plane, "reclaiming", nodes=reclaiming.NODES) as world:
+        await reclaiming.a_pod_that_others_leave_for_is_told_once(world)

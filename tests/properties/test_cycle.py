@@ -1,7 +1,6 @@
 """What every cycle must keep to, on whatever cluster and with whatever policy."""
 
 import collections
-import dataclasses
 import itertools
 import os
 import subprocess
@@ -75,7 +74,7 @@ class Outcome:
     def __init__(self, cluster, chosen, now=NOW, **arguments):
         self.snapshot = cluster.snapshot()
         witness = PluginOption("witness", 9, {}, {})
-        chosen = dataclasses.replace(chosen, options=(*chosen.options, witness))
+        chosen = msgspec.structs.replace(chosen, options=(*chosen.options, witness))
         self.decisions = cycle.plan(
             self.snapshot, chosen, now=now, extra_plugins={"witness": witness_of(self)}, **arguments
         )

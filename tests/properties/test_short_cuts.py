@@ -22,6 +22,7 @@ from pumice.sim.policies import NAMED
 
 JOBS = 18
 CROWD = 60
+QUIET = 30
 STEPS_MAX = 2_000  # of one run; evictions to and fro would go on for ever
 
 
@@ -46,7 +47,7 @@ class Thorough(Forward):
     """Without any short cut."""
 
     def __init__(self, *args, **settings):
-        super().__init__(*args, **{**settings, "backlog": None})
+        super().__init__(*args, **{**settings, "backlog": None, "direct": None})
 
     def _is_idle(self):
         return False
@@ -119,6 +120,26 @@ def a_crowd(seed, queues):
     return work, "4x4"
 
 
+def a_quiet_time(seed):
+    """Most gangs find room as they come, some at the same instant; now and then one has to wait. In every other one some have a priority, or may start with fewer members."""
+    chance = random.Random(seed)
+    minimums, high = chance.choice((((None,), 0), ((None, None, None, 1), 0.05)))
+    queues = chance.choice((["default"], ["b", "a"]))
+    pace, work, at_s = chance.choice((100, 300, 900)), [], 0.0
+    for _ in range(QUIET):
+        at_s += chance.choice((0, 0.2, 1, 3)) * pace * chance.random()
+        run_s = round(chance.choice((30, 300, 1000)) * (0.5 + chance.random()))
+        size, slots = chance.choice(((1, 1), (1, 1), (1, 3), (2, 2), (3, 1), (3, 3), (8, 1), (12, 1)))
+        work.append(
+            Submission(
+                at_s=round(at_s, 1), run_s=run_s, size=size, slots=slots, minimum=chance.choice(minimums),
+                estimate_s=chance.choice((run_s, 2 * run_s, run_s // 2)), queue=chance.choice(queues),
+                user=chance.choice(("ann", "bob", "")), priority_class="high" if chance.random() < high else "",
+            )
+        )  # fmt: skip
+    return work, "4x4"
+
+
 def story(kind, policy, seed, monkeypatch, workload=None):
     work, cluster = workload or a_workload(seed)
     named = NAMED[policy]
@@ -129,7 +150,8 @@ def story(kind, policy, seed, monkeypatch, workload=None):
         )  # fmt: skip
     found = []
     for number, step in enumerate(run.steps()):
-        binds = [(bind.task.key, bind.node) for commit in step.decisions.commits for bind in commit.binds]
+        binds = [(f"{each.ask.gang}-w-{n}", node) for each in step.direct for n, node in enumerate(each.nodes)]
+        binds += [(bind.task.key, bind.node) for commit in step.decisions.commits for bind in commit.binds]
         victims = [(each.task.key, each.rule, each.claimant) for each in step.decisions.evictions]
         if step.ended or step.restarted or step.started or binds or victims:
             found.append((step.at, step.ended, step.restarted, step.started, binds, victims))
@@ -162,6 +184,27 @@ def test_gangs_that_are_held_back_start_when_and_where_they_would_if_every_cycle
         assert short == thorough
 
     rounds(holds, 3)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy", "conservative"])
+def test_gangs_that_start_without_a_cycle_start_when_and_where_a_cycle_would_start_them(rounds, monkeypatch, policy):
+    direct = []
+
+    class Watched(Forward):
+        def _start_directly(self, asking, *, may):
+            found = super()._start_directly(asking, may=may)
+            direct.extend(found[0])
+            return found
+
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        note(f"seed {seed}")
+        workload = a_quiet_time(seed)
+        short, thorough = (story(kind, policy, seed, monkeypatch, workload) for kind in (Watched, Thorough))
+        assert short == thorough
+
+    rounds(holds, 3)
+    assert direct
 
 
 @pytest.mark.parametrize("policy", ["builtin", "greedy", "fair-share"])

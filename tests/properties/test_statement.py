@@ -20,7 +20,7 @@ from pumice.scheduling.core.points import Points
 from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.session import Session
 from pumice.scheduling.core.shapes import Shape, ShapeBook
-from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.core.statement import Placement, without
 from pumice.scheduling.placing.fragmentation import Known
 from pumice.scheduling.placing.placement import Placer
 
@@ -132,7 +132,16 @@ class Trials:
         self.checked = checked
         for _ in range(steps):
             step = self.chance.choice(
-                (self.place, self.place, self.evict, self.mark, self.mark, self.return_to_mark, self.spare)
+                (
+                    self.place,
+                    self.place,
+                    self.evict,
+                    self.mark,
+                    self.mark,
+                    self.return_to_mark,
+                    self.spare,
+                    self.do_without,
+                )
             )
             step()
             self.session.room.check()
@@ -185,6 +194,21 @@ class Trials:
             self.statement.replay([spared])
             self.marks = [each for each in self.marks if each[0] <= place]
             assert not self.checked or described(self.session, self.made) == as_it_was
+
+    def do_without(self):
+        """Members that leave in one move, for a question, are gone as if they were evicted one by one; then all is as before."""
+        gang = self.chance.choice(list(self.session.gangs.values()))
+        as_it_was, mark = described(self.session, self.made), self.statement.checkpoint()
+        with without(self.session, gang, *EVICTABLE):
+            at_once = described(self.session, self.made)
+            self.session.room.check()
+            recount(self.session)
+        assert not self.checked or described(self.session, self.made) == as_it_was
+        for task, _ in self.session.on_nodes(gang.tasks_in(*EVICTABLE)):
+            self.statement.evict(task, "test")
+        one_by_one = described(self.session, self.made)
+        self.statement.rollback(mark)
+        assert {part: at_once[part] for part in CORE} == {part: one_by_one[part] for part in CORE}
 
 
 def opened(world, chosen):

@@ -1,8 +1,8 @@
 """The room beside reservations, kept up to date by what changes, is what adding it all up would give."""
 
-import dataclasses
 import random
 
+import msgspec
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,7 +61,7 @@ class World:
             ],
         )
         rules = policy("allocate", ["gang"], ["predicates"])
-        rules = dataclasses.replace(rules, options=(*rules.options, PluginOption("keeper", 9, {}, {})))
+        rules = msgspec.structs.replace(rules, options=(*rules.options, PluginOption("keeper", 9, {}, {})))
         self.session = cycle.open_session(cluster.snapshot(), rules, now=NOW, extra_plugins={"keeper": Keeper})
         self.book = Keeper.book
         self.waiting = [self.session.gangs[f"default/w{number}"] for number in range(4)]

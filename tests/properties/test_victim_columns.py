@@ -3,9 +3,9 @@
 The loop asks every plugin about every node that room could be made on, one after the other; it is the reference, and lives only here.
 """
 
-import dataclasses
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
@@ -151,8 +151,8 @@ def test_beside_a_plugin_that_knows_no_columns(seed):
     note(f"seed {seed}")
     chosen = policy("preempt, reclaim", "priority gang", "predicates proportion")
     first, *others = chosen.options
-    odd = dataclasses.replace(first, name="every-second", tier=random.Random(seed).choice((0, 1)))
-    rules = dataclasses.replace(chosen, options=tuple(sorted((first, *others, odd), key=lambda each: each.tier)))
+    odd = msgspec.structs.replace(first, name="every-second", tier=random.Random(seed).choice((0, 1)))
+    rules = msgspec.structs.replace(chosen, options=tuple(sorted((first, *others, odd), key=lambda each: each.tier)))
     check_equal(crowd(random.Random(seed)), rules, extra_plugins={"every-second": EverySecond})
 
 

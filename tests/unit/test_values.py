@@ -2,7 +2,7 @@
 
 import pytest
 
-from pumice.values import Value, once
+from pumice.values import Mutable, Value, once
 
 
 class Place(Value):
@@ -12,6 +12,10 @@ class Place(Value):
 
 class Mark(Value, eq=False):
     node: str
+
+
+class Tally(Mutable):
+    pods: int = 0
 
 
 class Asked:
@@ -34,6 +38,14 @@ def test_a_value_equals_its_like_and_does_not_change():
 
 def test_where_identity_is_equality_two_of_a_kind_are_two():
     assert len({Mark("n1"), Mark("n1")}) == 2
+
+
+def test_what_is_mutable_can_be_set_and_is_no_key():
+    tally = Tally()
+    tally.pods += 2
+    assert tally == Tally(2)
+    with pytest.raises(TypeError):
+        hash(tally)
 
 
 def test_what_is_found_out_once_is_not_asked_again():

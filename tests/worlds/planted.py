@@ -18,7 +18,7 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.controllers.cronjob import plan as cronjobs
 from pumice.controllers.job.kill import Judge
-from pumice.dispatch import takeover
+from pumice.dispatch import reservation_note, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import Evictor
 from pumice.dispatch.memory_store import MemoryStore
@@ -29,10 +29,15 @@ from pumice.kube import errors
 from pumice.kube.informer import Informer
 from pumice.kube.lease import Election, NotLeading
 from pumice.kube.workqueue import WorkQueue
+from pumice.local.nodes.pretend import GPU
 from pumice.record.store import Store
+from pumice.scheduling.core import build_decisions, codes
 from pumice.scheduling.core.statement import Statement
+from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.evicting import mend
+from pumice.scheduling.placing import feasibility
 from pumice.scheduling.placing.placement import Placer
+from pumice.scheduling.plugins.proportion import Proportion
 from pumice.scheduling.sharing import decayed_usage, quotas
 from pumice.scheduling.time.planning import Book
 from pumice.sim.worlds.apiserver import Journal
@@ -210,7 +215,7 @@ def _first_reason_stays(annotations):
 def _complaint_stays(merged_conditions):
     def resentful(self, group, report):
         kept = tuple(each for each in report.conditions if each.status)
-        return merged_conditions(self, group, dataclasses.replace(report, conditions=kept))
+        return merged_conditions(self, group, msgspec.structs.replace(report, conditions=kept))
 
     return resentful
 
@@ -295,6 +300,54 @@ def _a_list_ends_nothing(replace):
     return lambda self, listed, version: replace(self, {**self._objects, **listed}, version)
 
 
+def _of_another_queue(why):
+    def confused(self, queue, gang, shape):
+        reason = why(self, queue, gang, shape)
+        return msgspec.structs.replace(reason, facts=msgspec.structs.replace(reason.facts, queue="root"))
+
+    return confused
+
+
+def _too_large_at_half(exceeds_cluster):
+    """Who wants half of the cluster is told that it can never run here."""
+    del exceeds_cluster
+
+    def timid(session, gang):
+        wanted, total = (gang.spec.minimum or {}).get(GPU, 0), session.total.get(GPU, 0)
+        parts = (codes.Amount.of(GPU, wanted=wanted, limit=total),)
+        too_large = Reason(codes.Code.EXCEEDS_CLUSTER, "cluster", codes.Facts(amounts=parts))
+        return too_large if 2 * wanted > total else None
+
+    return timid
+
+
+def _a_node_less(exceeds_cluster):
+    """A gang that is too large is told of a smaller cluster than there is."""
+
+    def sloppy(session, gang):
+        reason = exceeds_cluster(session, gang)
+        if reason is None:
+            return None
+        parts = tuple(msgspec.structs.replace(each, limit="4") for each in reason.facts.amounts)
+        return msgspec.structs.replace(reason, facts=codes.Facts(amounts=parts))
+
+    return sloppy
+
+
+def _first_report_stays(report):
+    """What was once found out about a gang is told for as long as it waits in the same phase."""
+
+    def lazy(session, gang, position):
+        found = report(session, gang, position)
+        return _REPORTS.setdefault((gang.uid, found.phase), found) if found.reasons else found
+
+    _REPORTS.clear()
+    return lazy
+
+
+_REPORTS = {}
+
+
 def _former_pods_stay(must_go):
     return lambda self, member: must_go(self, member) and member.version >= self._version
 
@@ -356,5 +409,14 @@ PLANTED = {
         Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("reserved", 4)
     ),
     "every cycle says again why a gang waits": Planted(Topics, "on", _returns(None), ("reserved", 3)),
+    "the queue that is full is told by another name": Planted(Proportion, "_why", _of_another_queue, ("calm", 4)),
+    "half of the cluster is told to be more than all of it": Planted(
+        feasibility, "exceeds_cluster", _too_large_at_half, ("calm", 4)
+    ),
+    "the cluster is told to be smaller than it is": Planted(feasibility, "exceeds_cluster", _a_node_less, ("calm", 6)),
+    "what was first found out about a gang is told on": Planted(
+        build_decisions, "_report", _first_report_stays, ("calm", 4)
+    ),
+    "a reservation is told, and not written down": Planted(reservation_note, "after", _returns(None), ("calm", 4)),
     "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }

@@ -12,7 +12,6 @@ Where we differ from robfig, on purpose:
 """
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
@@ -21,6 +20,7 @@ from cronsim import CronSim, CronSimError
 
 from pumice.errors import BadInput
 from pumice.instant import SECOND, Duration, DurationError, Instant, parse_duration
+from pumice.values import Value
 
 SCHEDULE_CHARS_MAX: Final = 1_024  # every minute of an hour written out needs 170
 ZONE_PART_CHARS_MAX: Final = 14  # Kubernetes' limit for one part of a zone's name
@@ -60,8 +60,7 @@ _FIELDS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Value):
     """A time that depends only on the one before it."""
 
     interval: Duration
@@ -84,8 +83,7 @@ class _WallClock(CronSim):
         return moved
 
 
-@dataclass(frozen=True, slots=True)
-class Calendar:
+class Calendar(Value):
     """Times of the clock on a wall in some zone."""
 
     expression: str  # in cronsim's dialect, with seconds

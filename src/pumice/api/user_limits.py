@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from pumice import quantity
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,13 +26,12 @@ class UserLimitsError(BadInput):
     """A text that says no limits."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UserLimits:
+class UserLimits(Value):
     """Gangs that may run and that may be there at all, finished ones not counted, and resources; None and absent: no limit."""
 
     running: int | None = None
     submitted: int | None = None
-    resources: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    resources: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def over(self, other: UserLimits) -> UserLimits:
         """These, and of the other's those that are not set here."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,6 +15,7 @@ from pumice.api.scheduling import VOLCANO
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.cli.batch_pod import SRUN, START
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -95,16 +95,14 @@ _NAME: Final = re.compile(r"[^a-z0-9-]+")
 NAME_CHARS_MAX: Final = 40  # the server adds six, and pods' names are longer
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Said:
+class Said(Value):
     """An option as somebody wrote it, and where."""
 
     value: str
     where: str  # `train.sh, line 3: --nodes` or `--nodes`
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Script:
+class Script(Value):
     """A script, the options at its head, and what of them is left out."""
 
     text: str
@@ -168,8 +166,7 @@ def _words(text: str, where: str) -> Iterator[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------------------------- layout
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value):
     """How tasks, cores and GPUs lie on pods."""
 
     pods: int

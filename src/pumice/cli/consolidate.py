@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pumice.cli.cluster_command import ClusterAccess, asks
 from pumice.cli.results import Report
@@ -40,7 +40,7 @@ async def consolidate(access: ClusterAccess, policy_file: str | None, *, dry_run
             "the command line moves nothing: look at the plan with --dry-run, and add consolidate to the actions of the scheduler's policy"
         )
     question = await sources.question(access, policy_file)
-    policy = dataclasses.replace(question.policy, actions=ACTIONS)
+    policy = msgspec.structs.replace(question.policy, actions=ACTIONS)
     moves = moves_of(question.plan(question.snapshot, policy=policy), question.now)
     return Report(text(moves), {"moves": moves})
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import signal
 import sys
 import threading
@@ -32,6 +33,11 @@ def importing() -> Iterator[None]:
         gc.enable()
         if is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def import_beside(module: str) -> None:
+    """Begins to import a module in a thread, for one that waits for something else than the interpreter; who imports it later waits for it."""
+    threading.Thread(target=importlib.import_module, args=(module,), daemon=True).start()
 
 
 def main() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pumice.errors import BadInput
 
@@ -63,7 +63,7 @@ def find(shared: int | str, log: Log) -> tuple[Nvml, tuple[Gpu, ...]]:
             "--shared-gpus: a card here is cut into partitions (MIG), which are given out whole; leave it out"
         )
     whole = 0 if shared == ALL else len(gpus) - int(shared)
-    return nvml, tuple(dataclasses.replace(gpu, is_shared=number >= whole) for number, gpu in enumerate(gpus))
+    return nvml, tuple(msgspec.structs.replace(gpu, is_shared=number >= whole) for number, gpu in enumerate(gpus))
 
 
 def check_shared(gpus: int | str, shared: int | str) -> None:

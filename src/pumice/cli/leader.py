@@ -8,7 +8,6 @@ pod, as in tests and `pumice up`, is asked directly, and only on this machine.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import ipaddress
 import os
 import random
@@ -25,6 +24,7 @@ from pumice.kube.credentials import Access
 from pumice.kube.direct import DirectTransport
 from pumice.kube.errors import StatusError
 from pumice.kube.transport import Request
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -235,8 +235,7 @@ def _is_here(host: str) -> bool:
         return host == "localhost"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Token:
+class _Token(Value):
     """The token for the leader, and nothing of what the user shows the API server."""
 
     authorization: str

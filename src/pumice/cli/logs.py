@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from pumice.api import names
 from pumice.errors import BadInput, NotFound
 from pumice.kube import errors
 from pumice.kube.watch import Lines
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,8 +25,7 @@ _NONE_BEFORE = "previous terminated container"  # a kubelet's words
 FOLLOWED_MAX = 64  # pods at once: each is a connection
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Value):
     """Which part of the logs."""
 
     namespace: str
@@ -102,8 +102,6 @@ async def print_attempt(
     access: ClusterAccess, name: str, attempt: int, wanted: Wanted, *, task: str, index: int | None
 ) -> None:
     """What the record keeps of an attempt's last lines."""
-    import msgspec
-
     from pumice.cli import record_access
     from pumice.record import model
 

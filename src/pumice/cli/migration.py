@@ -6,7 +6,6 @@ what Volcano does, what Pumice does, and why.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pumice.api.validation import Operation, Request, Settings
 from pumice.controllers.hypernode import configuration
 from pumice.errors import BadInput
 from pumice.processes import policies
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,8 +43,7 @@ class Severity(enum.StrEnum):
     HINT = "hint"  # good to know
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Value):
     severity: Severity
     subject: str
     what: str

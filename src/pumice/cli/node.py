@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import random
 import socket
@@ -12,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
+import msgspec
 
 from pumice import quantity
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.numbers import Between
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,8 +33,7 @@ PREFIX = "pretend-"  # other than that of `pumice up`, whose nodes are node-0 an
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOptions:
+class NodeOptions(Value, kw_only=True):
     """What the command line says."""
 
     name: str
@@ -181,7 +181,7 @@ def _pretend(here: Process, options: NodeOptions) -> PretendAgent:
         taints=options.taints,
     )
     chance = random.Random(options.seed)  # noqa: S311 - run times, not secrets
-    runtime = dataclasses.replace(here.runtime, chance=chance)
+    runtime = msgspec.structs.replace(here.runtime, chance=chance)
     return PretendAgent(here.client, here.informers, nodes, runtime, behaviour=behaviour, lease_s=options.lease_s)
 
 

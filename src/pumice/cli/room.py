@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 from pumice.api import changes
@@ -17,6 +17,7 @@ from pumice.cluster.tasks import task_of
 from pumice.scheduling.core import builtin, cycle, idle
 from pumice.scheduling.core.verdict import count_reasons
 from pumice.scheduling.placing import feasibility
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -70,8 +71,7 @@ def state_of(node: Node) -> str:
     return ",".join(words)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeRoom:
+class NodeRoom(Value):
     """One node's cards. Fragmented are those that are free beside taken ones: a worker that wants them all fits nowhere."""
 
     name: str
@@ -83,8 +83,7 @@ class NodeRoom:
     pods: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rooms:
+class Rooms(Value):
     """All nodes' cards, for workers of so many cards each how many fit at once, and why nodes are left out of that."""
 
     resource: str
@@ -97,7 +96,7 @@ class Rooms:
     def data(self) -> dict[str, Any]:
         return {
             "resource": self.resource,
-            "nodes": [dataclasses.asdict(each) for each in self.nodes],
+            "nodes": [msgspec.structs.asdict(each) for each in self.nodes],
             "largestGangs": [{"cardsEach": cards, "workers": count} for cards, count in self.gangs.items()],
             "leftOut": [{"nodes": count, "because": why} for why, count in self.left_out.items()],
             "stranded": [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pumice.cli.batch_script import OPTIONS
 from pumice.cli.cluster_command import ClusterAccess, asks
@@ -94,7 +95,6 @@ def _script(script: str | None, wrap: str) -> tuple[Script, str]:
 def _job(
     found: Script, source: str, arguments: tuple[str, ...], volumes: tuple[str, ...], flags: dict[str, str | None]
 ) -> Json:
-    import dataclasses
     import os
 
     from pumice.cli import batch_script, submitting
@@ -106,7 +106,7 @@ def _job(
         kept = {name: each for name, each in found.options.items() if name not in {"gpus", "gpus-per-node", "gres"}}
     else:
         kept = dict(found.options)
-    whole = dataclasses.replace(found, options={**kept, **said})
+    whole = msgspec.structs.replace(found, options={**kept, **said})
     asked = whole.options.get("container-image")
     image = asked.value if asked is not None else os.environ.get("PUMICE_IMAGE") or batch_script.IMAGE
     return batch_script.job_of(whole, arguments, source=source, image=image, volumes=submitting.mounted(volumes))

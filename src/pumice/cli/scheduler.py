@@ -18,7 +18,8 @@ from pumice.cli.record_options import price_option, prices_of
 from pumice.clock import RealClock
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.flight.recorder import LIMIT_MIB, NOBODY, FlightRecorder
+from pumice.flight.recorder import LIMIT_MIB, FlightRecorder
+from pumice.flight.unrecorded import NOBODY
 from pumice.kube import config
 from pumice.processes import lifecycle
 from pumice.processes.entry_points import plugins_from_outside

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from pumice import instant
 from pumice.cli import progress
@@ -209,7 +209,7 @@ def _with_error(work: Sequence[Submission], spread: float, seed: int) -> list[Su
     if not spread:
         return list(work)
     chance = random.Random(seed)  # noqa: S311  drawn for a simulation
-    return [dataclasses.replace(each, estimate_s=each.run_s * chance.lognormvariate(0, spread)) for each in work]
+    return [msgspec.structs.replace(each, estimate_s=each.run_s * chance.lognormvariate(0, spread)) for each in work]
 
 
 def _chosen(given: Iterable[str]) -> dict[str, Named]:

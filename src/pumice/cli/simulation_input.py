@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import io
 import json
@@ -162,7 +161,7 @@ def _recorded(url: str, most: int) -> list[Submission]:
         with store.reading() as connection:
             while len(rows) < most and (found := queries.history(connection, page_of)):
                 rows += found
-                page_of = dataclasses.replace(page_of, before=(found[-1].ended, found[-1].uid))
+                page_of = msgspec.structs.replace(page_of, before=(found[-1].ended, found[-1].uid))
     finally:
         store.close()
     return work_of_record(rows[:most])
@@ -244,7 +243,7 @@ def _on_nodes(work: Iterable[Submission], known: set[str]) -> list[Submission]:
             found.append(job)
         else:
             anew = tuple(edits.made_anew(thing) if isinstance(thing, Pod) else thing for thing in job.objects)
-            found.append(dataclasses.replace(job, ran_s=None, objects=anew))
+            found.append(msgspec.structs.replace(job, ran_s=None, objects=anew))
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from pumice.api.pods import ENDED
 from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import Refused
 from pumice.readmodel import model
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +35,7 @@ BUILT_IN = "built-in policy"
 _PLANNED = "pumice: one cycle was planned over a listing, with the built-in policy"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """A gang as the engine sees it, and who said so when."""
 
     detail: model.GangDetail

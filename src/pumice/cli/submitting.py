@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import shlex
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.time_limits import check_times
 from pumice.cli.results import Done
 from pumice.errors import BadInput, NotFound
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,8 +37,7 @@ _TIME_FLAGS = {
 _SSHD = "mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e"  # what MPI's workers run: the head starts the rest through it
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Value):
     """The pods of a Job that is made from flags."""
 
     image: str

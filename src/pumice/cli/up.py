@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import errno
 import os
 import signal
@@ -14,22 +13,24 @@ import tempfile
 import time
 import urllib.parse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from pumice.cli.entry import importing
+from pumice.cli.entry import import_beside, importing
 from pumice.cli.flight_options import flight_option
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
 from pumice.cli.record_options import keeps_record, prices_of, record_settings
 from pumice.cli.results import output_option
 from pumice.digits import counted
 from pumice.errors import BadInput, Conflict, NotFound, PumiceError
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
+    from pumice.flight.unrecorded import Unrecorded
     from pumice.local.nodes.process.machine import ProcessSettings
     from pumice.local.nodes.registration import NodeFacts
     from pumice.local.up import Up
@@ -53,8 +54,7 @@ class Running(msgspec.Struct, frozen=True):
     nodes: int
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class WantedNodes:
+class WantedNodes(Value):
     """The nodes that the command line asks for: pretend ones, and this machine where its GPUs are to be found."""
 
     pretend: int
@@ -80,10 +80,10 @@ class WantedNodes:
 
     def machine(self, folder: Path, log: Log) -> ProcessSettings | None:
         """The node that this machine is; None where its GPUs are not asked for."""
-        from pumice.local.nodes.process.machine import ProcessSettings
-
         if self.gpus != AUTO:
             return None
+        from pumice.local.nodes.process.machine import ProcessSettings
+
         nvml, gpus = find(self.shared, log)
         return ProcessSettings(name=socket.gethostname().lower(), folder=folder / "node", gpus=gpus, nvml=nvml)
 
@@ -205,8 +205,8 @@ async def _run(
     click.echo(f"starting a cluster of {wanted}{f' in {folder}' if durable else ''} ...")
     sys.stdout.flush()
     with importing():
+        import_beside("aiohttp")  # half of its time OpenSSL reads the system's certificates
         from pumice.cli import progress
-        from pumice.flight.recorder import NOBODY, FlightRecorder
         from pumice.local.apiserver.serving import Place
         from pumice.local.nodes.process.leftovers import start_time
         from pumice.local.up import Up
@@ -214,9 +214,8 @@ async def _run(
         from pumice.processes.controller_settings import ControllerSettings
         from pumice.processes.policies import PolicyFile
         from pumice.runtime import silent
-        from pumice.telemetry import logs
 
-    log = cast("Log", logs.configure(as_json=False).info) if verbose else silent
+    log = _log if verbose else silent
     began = time.perf_counter()
     machine = wanted.machine(folder, log)
     chosen = PolicyFile(policy, extra={}, log=log).current
@@ -225,8 +224,14 @@ async def _run(
     async with contextlib.AsyncExitStack() as stack:
         stop = stack.enter_context(lifecycle.stop_signals())
         with progress.show(f"starting a cluster of {wanted}"):
-            flight = FlightRecorder(flight_file, extra_plugins={}, log=log) if flight_file else NOBODY
-            made = Up(place, wanted.pretend_nodes(), log=log, policy=lambda: chosen, settings=settings, flight=flight)
+            made = Up(
+                place,
+                wanted.pretend_nodes(),
+                log=log,
+                policy=lambda: chosen,
+                settings=settings,
+                flight=_flight(flight_file, log),
+            )
             cluster = await stack.enter_async_context(made)
             if machine is not None:
                 await cluster.add_process_node(machine)
@@ -250,6 +255,23 @@ async def _run(
         raise broken
 
 
+def _flight(file: str | None, log: Log) -> Unrecorded:
+    from pumice.flight.unrecorded import NOBODY
+
+    if not file:
+        return NOBODY
+    from pumice.flight.recorder import FlightRecorder
+
+    return FlightRecorder(file, extra_plugins={}, log=log)
+
+
+def _log(event: str, /, **facts: object) -> None:
+    """Set up with its first line: most clusters never write one, and what makes logs readable takes long to import."""
+    from pumice.telemetry import logs
+
+    logs.configure(as_json=False).info(event, **facts)
+
+
 async def _until_stopped(stop: asyncio.Event, cluster: Up) -> PumiceError | None:
     """Goes on when the journal breaks: what pods run, runs on; only nothing is taken any more, and the terminal says so."""
     stopped, breaking = asyncio.create_task(stop.wait()), asyncio.create_task(cluster.broken())
@@ -264,8 +286,7 @@ async def _until_stopped(stop: asyncio.Event, cluster: Up) -> PumiceError | None
         breaking.cancel()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Value):
     """How the dashboard is served: whether a browser is opened, and whether people may act there."""
 
     opens: bool
@@ -282,15 +303,14 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
         from pumice.dashboard.people import LinkDoor
         from pumice.dashboard.server import Settings
         from pumice.kube import config
-        from pumice.telemetry import logs
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
     links = dashboard.Links(folder / "dashboard", opens=pages.opens)
     door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
     settings = Settings(title="on this machine", writes=pages.writes)
-    log = cast("Log", logs.configure(as_json=False).info)  # what people do and what breaks is told in any case
-    async with dashboard.serving(access, door, settings, log=log) as served:
+    # What people do and what breaks is told in any case.
+    async with dashboard.serving(access, door, settings, log=_log) as served:
         links.port = served.port
         door.renew()
         yield

@@ -6,7 +6,6 @@ Numbers are units of the resource: cards, cores, bytes. A share is of all that t
 from __future__ import annotations
 
 import collections
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +18,7 @@ from pumice.cluster import amounts
 from pumice.errors import NotFound
 from pumice.readmodel import model
 from pumice.scheduling.core.gpu_use import gpus_of
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,8 +131,7 @@ class QueueShare(Struct, omit_defaults=False):
     waiting: Annotated[int, WAITING]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Of:
+class Of(Value):
     """One resource of a state."""
 
     resource: str

@@ -7,13 +7,13 @@ annotations.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pumice.api import names
 from pumice.cluster import amounts
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,8 +51,7 @@ class CardSet:
         self.index = {card.uuid: number for number, card in enumerate(self.cards)}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Value):
     """A part of a card: so much of its memory, and so many percent of its cores."""
 
     uuid: str

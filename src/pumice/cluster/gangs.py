@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -42,8 +41,7 @@ NO_POLICY = -1  # of a sub gang that no subGroupPolicy made
 USER_CHARS_MAX = 253  # of a user's name as it is remembered and shown; longer ones are cut, and end in a fingerprint
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Closeness:
+class Closeness(Value):
     """How far apart members may be: at most the tier given by number, or by name, or (both absent) anywhere."""
 
     hard: bool
@@ -246,8 +244,7 @@ class Gang(Value, eq=False, dict=True):  # no slots: what is found out once is k
         return fingerprint(spec.uid, spec.queue, spec.priority, theirs, spec.labels, wants, members)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # no slots: what is found out once is kept
-class Orphans:
+class Orphans(Value, eq=False, dict=True):  # where what is found out once is kept
     """Pods whose group does not exist: it has not been made yet, or it is gone with the Job's end, and they stay.
 
     The first of them speaks for all, so they stand in an order that arrival does not decide (`orphans_of`).

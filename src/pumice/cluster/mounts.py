@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
+
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,7 @@ class Disk(NamedTuple):
         return self[:2] == other[:2] and not (self.is_shareable and other.is_shareable)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Mounts:
+class Mounts(Value, eq=False):
     """A pod's volume claims by key, those of them that are made for this pod alone, and its disks."""
 
     claims: tuple[str, ...]

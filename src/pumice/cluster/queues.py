@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import names
 from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState
 from pumice.cluster import amounts
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueInfo:
+class QueueInfo(Value):
     """What scheduling reads of one Queue; names that a limit does not mention are absent from it."""
 
     name: str

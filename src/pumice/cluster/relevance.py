@@ -225,5 +225,7 @@ def _theirs(annotations: Mapping[str, str]) -> dict[str, str]:
 def _queue_is_news(cluster: Cluster, queue: Queue) -> bool:
     known, new = cluster.queues.get(queue.metadata.name), queue_of(queue)
     return known is None or any(
-        getattr(known, field) != getattr(new, field) for field in known.__slots__ if field != "written_allocated"
+        getattr(known, field) != getattr(new, field)
+        for field in known.__struct_fields__
+        if field != "written_allocated"
     )

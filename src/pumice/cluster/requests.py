@@ -7,7 +7,6 @@ counts with the larger of its old and its new size. Equal requests are one objec
 
 from __future__ import annotations
 
-import dataclasses
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import msgspec
 
 from pumice.api import meta, pods
 from pumice.cluster import amounts
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +30,7 @@ _NO_DEFAULTS: Amounts = {}
 REQUESTS_CACHED_MAX = 65_536
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class Request(Value, eq=False):
     """Equal requests are the same object, so identity is equality and a dictionary look-up is cheap."""
 
     amounts: Amounts

@@ -7,7 +7,6 @@ reused until intake touches them again.
 from __future__ import annotations
 
 import copy
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -23,7 +22,7 @@ from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.residents import Residents
 from pumice.cluster.tasks import ON_A_NODE, Status, Task
 from pumice.cluster.topology import HyperTree, hyper_tree
-from pumice.values import Value
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -45,23 +44,21 @@ _NOTHING_HELD: Mapping[str, str | float] = {}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class NodeSlot:
+class NodeSlot(Mutable, eq=False):
     """One node's column, or (column None) pods on a node that we have not met yet."""
 
     node: Node | None = None
     column: int | None = None
     offers: str = ""  # a fingerprint of what decides who may be placed there
-    tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
+    tasks: dict[str, Task] = msgspec.field(default_factory=dict)
     frozen: Residents | None = None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class GangSlot:
+class GangSlot(Mutable, eq=False):
     """A gang in the making: its group object may arrive after its pods, or leave before them."""
 
     group: PodGroup | NativePodGroup | None = None
-    tasks: dict[str, Task] = dataclasses.field(default_factory=dict)
+    tasks: dict[str, Task] = msgspec.field(default_factory=dict)
     is_admitted: bool = False  # we have decided so, and the group does not show it yet
     read: tuple[PodGroup, gangs.GangSpec] | None = None  # the group that was last read, and what it says
 
@@ -201,8 +198,8 @@ class Cluster:
             if isinstance(value, dict | set | list | np.ndarray):
                 setattr(twin, name, value.copy())
         twin.axis = Axis(self.axis.names)
-        twin.nodes = {name: dataclasses.replace(slot, tasks=slot.tasks.copy()) for name, slot in self.nodes.items()}
-        twin.gangs = {key: dataclasses.replace(slot, tasks=slot.tasks.copy()) for key, slot in self.gangs.items()}
+        twin.nodes = {name: msgspec.structs.replace(slot, tasks=slot.tasks.copy()) for name, slot in self.nodes.items()}
+        twin.gangs = {key: msgspec.structs.replace(slot, tasks=slot.tasks.copy()) for key, slot in self.gangs.items()}
         twin.carried = {}  # two that go apart would bring it back and forth
         twin.others = {kind: table.copy() for kind, table in self.others.items()}
         return twin
@@ -213,7 +210,7 @@ class Cluster:
             self.rules = fingerprint(
                 sorted((name, slot.offers) for name, slot in self.nodes.items() if slot.node is not None),
                 [
-                    dataclasses.replace(queue, written_allocated=_NOTHING_HELD)
+                    msgspec.structs.replace(queue, written_allocated=_NOTHING_HELD)
                     for _, queue in sorted(self.queues.items())
                 ],
                 sorted(self.others.get(PriorityClass, {}).items()),

@@ -7,7 +7,6 @@ written them into the selector already, and then saying it again changes nothing
 
 from __future__ import annotations
 
-import dataclasses
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from pumice import selectors
 from pumice.api import pods
 from pumice.api.meta import LabelSelector, LabelSelectorRequirement
 from pumice.cluster.matching import compile_selector
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,7 @@ TERMS_CACHED_MAX = 65_536
 _encode = msgspec.msgpack.Encoder().encode
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Audience:
+class Audience(Value, eq=False):
     """Which pods are meant: those with such labels, in namespaces given by name or by their own labels."""
 
     selector: selectors.LabelSelector
@@ -35,16 +34,14 @@ class Audience:
     namespace_selector: selectors.LabelSelector = selectors.NOTHING
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Term:
+class Term(Value, eq=False):
     """Pods that are meant, and the node label whose value says what counts as near them."""
 
     audience: Audience
     topology_key: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class Spread(Value, eq=False):
     """Pods that are to be spread evenly over the values of a node label."""
 
     audience: Audience
@@ -56,8 +53,7 @@ class Spread:
     honours_taints: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Terms:
+class Terms(Value, eq=False):
     """All of one pod's terms; a negative weight is a preference against."""
 
     wants: tuple[Term, ...] = ()

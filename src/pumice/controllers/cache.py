@@ -231,13 +231,13 @@ class Cache:
 
     def __init__(self, informers: Informers, clock: Clock) -> None:
         self._informers = informers
-        self._clock = clock
+        self.clock = clock
         self._stores: dict[type[Struct], Store[Any]] = {}
 
     def of(self, struct: type[T]) -> Store[T]:
         """The store of a kind; from the first call on it is kept up to date."""
         if struct not in self._stores:
-            made = self._stores[struct] = Store(struct, self._clock)
+            made = self._stores[struct] = Store(struct, self.clock)
             self._informers.of(struct).subscribe(made.receive)
         return cast("Store[T]", self._stores[struct])
 

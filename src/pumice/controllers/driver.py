@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 import traceback
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -23,6 +22,7 @@ from pumice.controllers.operations import Emit, Patch, Plan
 from pumice.errors import PumiceError
 from pumice.kube.informer import Key
 from pumice.kube.workqueue import WorkQueue
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -45,8 +45,7 @@ SWEEP_S = 10.0  # how often writes that no watch has shown are looked for
 AGAIN_S_MAX = 3600.0  # no key waits for a timer longer than this without a look
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wake:
+class Wake(Value):
     """A kind whose news concerns this controller: to which keys, how long to gather more of it first, and which changes of an object."""
 
     struct: type[Struct]
@@ -63,8 +62,7 @@ class PlanFailed(PumiceError):
 Beside: TypeAlias = "Callable[[Callable[[Key], None]], Coroutine[Any, Any, None]]"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Controller:
+class Controller(Value):
     """What sets one controller apart: `plan` gathers what it needs from the cache, and is pure otherwise.
 
     The first of `wakes` is the kind that keys name.

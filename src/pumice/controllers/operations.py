@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pumice.api.bus import Command
 from pumice.kube.requests import PatchType
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,16 +16,14 @@ if TYPE_CHECKING:
     from pumice.kube.requests import KindLike, Propagation
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(Value):
     """The object that gets a Warning event of this reason, when an operation is refused."""
 
     regarding: Struct
     reason: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _OfBody:
+class _OfBody(Value, kw_only=True):
     """An operation that has the whole object."""
 
     kind: KindLike
@@ -41,8 +39,7 @@ class _OfBody:
         return str(self.body["metadata"].get("namespace", ""))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Create(_OfBody):
+class Create(_OfBody, kw_only=True):
     """The object exists. One of that name is fine if it has the same controller; it is left as it is.
 
     With `restored`, it has existed before: the server is asked for it, and only if it is gone it is made and people are told so.
@@ -52,16 +49,14 @@ class Create(_OfBody):
     filled_by: str = ""  # name of the executor's function that adds what a pure plan cannot make, such as keys
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Apply(_OfBody):
+class Apply(_OfBody, kw_only=True):
     """The object exists and has these fields (server-side apply, by our field manager unless another is named)."""
 
     subresource: str = ""
     manager: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Patch:
+class Patch(Value, kw_only=True):
     """The object of this uid has these fields; with a version, only if it was not written since.
 
     `hurry=False` marks what may wait: the driver writes it once it has been wanted for so long (`patience_s`), or drops it if the next
@@ -81,8 +76,7 @@ class Patch:
     blame: Blame | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(Value, kw_only=True):
     """The object of this uid is gone or going; or, where the kind is not watched, the one that this owner controls."""
 
     kind: KindLike
@@ -95,8 +89,7 @@ class Delete:
     blame: Blame | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Value, kw_only=True):
     """The server itself is asked for an object, before something is done because a watch does not show it; the kind is known.
 
     `listed` asks by a list of one, which the right to watch a kind allows.
@@ -108,8 +101,7 @@ class Look:
     listed: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(Value):
     """An Event for people; it never fails and nothing waits for it. What consecutive plans repeat is told once."""
 
     regarding: Struct
@@ -127,8 +119,7 @@ def consume(command: Command) -> Delete:
 Operation: TypeAlias = Create | Apply | Patch | Delete | Look | Emit
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value):
     """Stages one after the other, the operations of a stage side by side; a stage that fails ends the plan.
 
     `again_at` is the next moment at which time alone could change the plan.

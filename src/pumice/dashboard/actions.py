@@ -6,9 +6,10 @@ answer to access reviews; whether it is done is its answer to the request. Nothi
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
+
+import msgspec
 
 from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES, Job, JobPhase
 from pumice.api.batch import Action as Word
@@ -20,6 +21,7 @@ from pumice.api.validation.names import dns_subdomain_problem
 from pumice.kube import commands, errors
 from pumice.kube.requests import Propagation
 from pumice.processes.access import Denied
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +40,7 @@ _OPEN = frozenset({"Open", "Unknown"})
 _CLOSED = frozenset({"Closed", "Closing"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class Action(Value, kw_only=True):
     """One thing that can be done to objects of one kind in some phases; `command` is the Command's word where it takes one."""
 
     word: str
@@ -104,7 +105,7 @@ ACTIONS = (
         meaning="The Job and its pods are deleted. This cannot be undone.",
         outcome="It has been deleted; its pods are being ended.",
     ),
-    dataclasses.replace(_PRIORITY, kind="podgroups", phases=frozenset()),
+    msgspec.structs.replace(_PRIORITY, kind="podgroups", phases=frozenset()),
     Action(
         word="close",
         kind="queues",
@@ -127,8 +128,7 @@ ACTIONS = (
 _BY_WORD = {(each.word, each.kind): each for each in ACTIONS}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class Target(Value):
     """One object; queues have no namespace."""
 
     kind: str
@@ -144,8 +144,7 @@ class Target:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Button:
+class Button(Value):
     label: str
     href: str
     word: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -16,6 +15,7 @@ from pumice.readmodel.model import GangDetail
 from pumice.record import model as record
 from pumice.scheduling.whatif.outcome import Outcome
 from pumice.scheduling.whatif.suggestion import Suggestions
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,16 +37,14 @@ EVENTS_MAX = 100  # of one object
 T = TypeVar("T")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(Value):
     """Each metric's samples together, whatever their labels; rates by second are empty until they have been seen for a while."""
 
     sums: Mapping[str, float]
     per_s: Mapping[str, float]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(Value):
     at: float
     body: bytes
     sums: Mapping[str, float]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.cluster import amounts
 from pumice.record.facts import is_gpu
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -85,8 +85,7 @@ def looks_of(sizes: Mapping[str, float]) -> dict[str, str]:
     return {name: own.get(name, REST) for name in sorted(sizes)}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Value):
     """A piece of a bar, in percent of its whole width."""
 
     kind: str

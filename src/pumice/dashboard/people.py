@@ -11,7 +11,6 @@ the API server on behalf of people who have their own.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import hashlib
 import hmac
@@ -167,7 +166,7 @@ class _WithToken:
 
     async def call(self, request: Request) -> Response:
         headers = {**request.headers, "authorization": f"Bearer {self._token}"}
-        return await self._bare.call(dataclasses.replace(request, headers=headers))
+        return await self._bare.call(msgspec.structs.replace(request, headers=headers))
 
     async def close(self) -> None:
         """The line is everybody's, and stays."""

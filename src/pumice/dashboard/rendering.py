@@ -13,7 +13,6 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import jinja2
 from markupsafe import Markup
 
 from pumice import __version__, instant
@@ -22,6 +21,8 @@ from pumice.dashboard import figures
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import jinja2
+
 LIVE = "live_"
 _COLOURS = (*(f"c{colour}" for colour in range(figures.COLOURS)), "grey")
 _TIMES = re.compile(r"(<time [^>]*>)[^<]*")  # they go on by themselves, in the browser
@@ -29,6 +30,9 @@ _TIMES = re.compile(r"(<time [^>]*>)[^<]*")  # they go on by themselves, in the 
 
 @functools.cache
 def environment() -> jinja2.Environment:
+    """Made for the first page: `pumice up` serves pages at which nobody may ever look, and should be there sooner."""
+    import jinja2
+
     found = jinja2.Environment(
         loader=jinja2.PackageLoader("pumice.dashboard"),
         autoescape=True,

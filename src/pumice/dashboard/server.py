@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import secrets
@@ -24,6 +23,7 @@ from pumice.kube.listener import Limits, Listener
 from pumice.processes.access import Denied, token_of
 from pumice.processes.questions import PARAMETERS
 from pumice.runtime import silent
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -57,8 +57,7 @@ THEMES = ("system", "light", "dark")
 _OWN_PATH = re.compile(r"/([^/\\\x00-\x20][^\\\x00-\x20]*)?")  # browsers drop tabs, and take a backslash for a slash
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(Value, kw_only=True):
     """How it is served."""
 
     listen: str = "127.0.0.1:0"

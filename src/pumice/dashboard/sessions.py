@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import hmac
 import secrets
 from typing import TYPE_CHECKING
 
 from pumice.processes.access import Denied
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from pumice.clock import Clock
@@ -20,8 +20,7 @@ TOKEN_REVIEW_S = 60.0  # a token that was taken away or has ended signs out with
 SECRET_CHARS_MAX = 8_192
 
 
-@dataclasses.dataclass(slots=True)
-class Session:
+class Session(Mutable):
     """One person in one browser; `csrf` goes into every form."""
 
     key: bytes

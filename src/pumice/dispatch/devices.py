@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice.api import kinds
 from pumice.api.resource import ResourceClaim
@@ -50,7 +51,7 @@ class Devices:
         if allocated is not None:
             if user in users:
                 return True
-            choice = dataclasses.replace(choice, allocation=None)  # it has its devices; only the user is missing
+            choice = msgspec.structs.replace(choice, allocation=None)  # it has its devices; only the user is missing
         if choice.allocation is not None:
             claim = await self._protect(namespace, name, claim)
             status = claim.setdefault("status", {})

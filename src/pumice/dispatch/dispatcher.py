@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import changes
@@ -12,6 +11,7 @@ from pumice.dispatch.binder import Binder
 from pumice.dispatch.evictor import EvictionSettings, Evictor
 from pumice.dispatch.gates import Gates
 from pumice.dispatch.statuses import Statuses
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.ports import Resting
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Value):
     """Pods bound, binds that failed, and plans that no longer held."""
 
     bound: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from pumice.cluster import freshness
 from pumice.dispatch import discretion
 from pumice.kube import errors
 from pumice.kube.requests import PatchType
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -34,8 +34,7 @@ EVICTING_MAX = 20_000  # pods that are known to be on their way; one that is for
 REFUSED_S = 2.0  # how long a refusal is believed before the next cycle may ask for the same again
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class EvictionSettings:
+class EvictionSettings(Value):
     """How long a disruption budget may say no, and whether a pod that cannot be evicted is deleted then or stays."""
 
     patience_s: float = 10.0
@@ -211,7 +210,7 @@ class Evictor:
         uids = {task.uid for task in fresh}
         self._releasing |= uids
         try:
-            await self._release_all(dataclasses.replace(release, tasks=fresh))
+            await self._release_all(msgspec.structs.replace(release, tasks=fresh))
         finally:
             self._releasing -= uids
 

@@ -10,7 +10,6 @@ first has its cards. A scheduler that crashes between loses the lock after EXPIR
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import weakref
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from pumice import instant
 from pumice.api.core import Node
 from pumice.errors import PumiceError
 from pumice.kube import errors
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.instant import Instant
@@ -36,8 +36,7 @@ class NotLocked(PumiceError):
     """Another process holds the lock, and stays so for longer than a bind can wait."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Held:
+class Held(Value):
     """A lock that is ours: by the very text that we wrote."""
 
     node: str

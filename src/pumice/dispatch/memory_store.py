@@ -12,14 +12,16 @@ the scheduler.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice.api import names
 from pumice.api.core import ConfigMap
 from pumice.api.meta import ObjectReference
 from pumice.kube import errors
 from pumice.scheduling.core.memory import EMPTY, Memory, UnreadableSlot, object_name
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,8 +39,7 @@ FLUSH_S_MAX = 3.0  # a process that is told to stop does not wait for a dead ser
 KEY = names.MEMORY_KEY
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MemoryPlace:
+class MemoryPlace(Value):
     """Where the objects are: `<prefix>-memory-<slot>` in the namespace."""
 
     namespace: str
@@ -48,8 +49,7 @@ class MemoryPlace:
         return object_name(self.prefix, slot)
 
 
-@dataclasses.dataclass(slots=True)
-class _Kept:
+class _Kept(Mutable):
     """One slot as it stands in the cluster; `version` None: it has to be looked up, empty: there is no object."""
 
     slot: Slot[Any]

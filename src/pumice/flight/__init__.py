@@ -3,10 +3,5 @@
 A cycle is a pure function of a snapshot, a policy, a memory and a time. So the file holds a whole state now and then, the Changes that came
 between cycles, and of each cycle's decisions a digest: small enough to be always on, and enough to tell whether planning again gives the same bytes.
 
-`frames` is the format; `recorder` writes it, in a thread of its own; `replay` reads it and plans again; `digests` says when decisions are equal.
+`unrecorded` is what a scheduler tells its recorder, `frames` the format; `recorder` writes it, in a thread of its own; `replay` reads it and plans again; `digests` says when decisions are equal.
 """
-
-from pumice.flight.recorder import FlightRecorder
-from pumice.flight.replay import Played, play
-
-__all__ = ["FlightRecorder", "Played", "play"]

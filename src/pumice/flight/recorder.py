@@ -10,7 +10,6 @@ up with is left out, and a whole state follows: a recording has gaps rather than
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ from pumice import __version__
 from pumice.errors import BadInput
 from pumice.flight import frames
 from pumice.flight.digests import digests, parts
+from pumice.flight.unrecorded import Unrecorded
 from pumice.scheduling import plugins
 from pumice.scheduling.core import memory
 from pumice.scheduling.core.build_decisions import OWN_MEMORY
@@ -32,13 +32,12 @@ if TYPE_CHECKING:
 
     from pumice.api.changes import Change
     from pumice.cluster.intake import Intake
-    from pumice.instant import Instant
+    from pumice.flight.unrecorded import Planned
     from pumice.runtime import Log
     from pumice.scheduling.core.decisions import Decisions
     from pumice.scheduling.core.memory import Memory, Slot
     from pumice.scheduling.core.plugin import Plugin
-    from pumice.scheduling.core.policy import Policy
-    from pumice.scheduling.core.ports import Extender, Ports
+    from pumice.scheduling.core.ports import Extender
 
 LIMIT_MIB = 256  # of both files together
 CHANGES_MAX = 200_000  # between two cycles; what comes beyond them begins anew with a whole state
@@ -47,48 +46,10 @@ STATE_EVERY = 1_000  # cycles: a single cycle is replayed from the whole state b
 _FULL = 0.9  # of half of the limit: then the next cycle begins a new file
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Planned:
-    """What a cycle is planned from, beside the state."""
-
-    number: int
-    now: Instant
-    policy: Policy
-    memory: Memory
-    ports: Ports
-    budget: int
-
-
 def slots_of(extra: Mapping[str, type[Plugin]]) -> list[Slot[Any]]:
     """Of the engine and of every plugin that there is: memory outlives the policy that it was learned under."""
     own = [plugin.memory for plugin in (*plugins.NAMES.values(), *extra.values())]
     return [*(slot for slot, _ in OWN_MEMORY), *(slot for slot in own if slot is not None)]
-
-
-class Unrecorded:
-    """What the scheduler tells a recorder, told to nobody."""
-
-    def of(self, scheduler_names: frozenset[str], default_queue: str, grace_s: int) -> None:
-        """Whose flight it is; before the first cycle."""
-
-    def saw(self, change: Change) -> None:
-        """A Change that was applied."""
-
-    def begins(self, intake: Intake, planned: Planned) -> None:
-        """A cycle, planned from what the intake holds now."""
-
-    def ends(self, decisions: Decisions, *, seconds: float) -> None:
-        """What the cycle decided, and how long that took."""
-
-    def listening(self, extender: Extender | None) -> Extender | None:
-        """The extender, whose answers are inputs."""
-        return extender
-
-    def close(self) -> None:
-        """Nothing more will be planned."""
-
-
-NOBODY = Unrecorded()
 
 
 class FlightRecorder(Unrecorded):

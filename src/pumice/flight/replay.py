@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
 from pumice.cluster.intake import Intake
@@ -17,6 +17,7 @@ from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.memory import EMPTY, Memory, UnreadableSlot
 from pumice.scheduling.core.ports import ExtenderFailed, Ports
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.ports import Extender
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Played:
+class Played(Value):
     """One cycle, planned again."""
 
     number: int
@@ -138,7 +138,7 @@ class _Player:
         if self._policy is None:
             raise frames.Broken(f"cycle {inputs.number} has no policy: what was written before it is missing")
         ports = self._ports
-        self._ports = dataclasses.replace(
+        self._ports = msgspec.structs.replace(
             ports,
             loads=ports.loads if inputs.loads is UNSET else inputs.loads,
             run_times=ports.run_times if inputs.run_times is UNSET else inputs.run_times,

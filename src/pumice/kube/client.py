@@ -11,7 +11,6 @@ callers have more to look at in between. A guarded client asks before every sing
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -314,7 +313,7 @@ class Client:
     async def call(self, request: Request, *, retry: bool = True) -> Response:
         """Any request at all, with this client's retries; raises a KubeError where it is refused."""
         if self._guard is not None and request.method != "GET":
-            request = dataclasses.replace(request, guard=self._guard)
+            request = msgspec.structs.replace(request, guard=self._guard)
         failures = 0
         while True:
             try:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import resource
 import socket
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from aiohttp import web
 
 from pumice.digits import whole_number
 from pumice.errors import BadInput, Conflict
+from pumice.values import Value
 
 if TYPE_CHECKING:
     import ssl
@@ -29,8 +29,7 @@ DESCRIPTORS_MAX: Final = 2**16  # as many as we ask for, where the system lets u
 ACCEPT_AGAIN_S: Final = 0.1  # after the system had no descriptor or no memory for a connection
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Value):
     """Of one address."""
 
     connections: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pumice import instant
@@ -18,6 +17,7 @@ from pumice.api.meta import Json, ObjectReference, Struct
 from pumice.kube import errors
 from pumice.kube.watch import metadata_of
 from pumice.runtime import Log, silent
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,7 @@ class _What(NamedTuple):
     message: str
 
 
-@dataclasses.dataclass(slots=True)
-class _Series:
+class _Series(Mutable):
     what: _What
     name: str
     action: str

@@ -5,10 +5,11 @@ The embedded server answers these very Requests with these very Responses, so th
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 from pumice.values import Value
 
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
+class Request(Value):
     """One call: `path` without query, header names in lower case, a body of at most BODY_BYTES_MAX.
 
     `guard` raises where the call must not leave any more. Who makes the call has asked it; a transport asks again before it sends
@@ -26,10 +26,10 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    headers: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
-    guard: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
+    guard: Callable[[], None] | None = None
 
 
 class Response(Value):

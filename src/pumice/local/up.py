@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import importlib.resources
 import random
 from typing import TYPE_CHECKING, Self
@@ -17,7 +16,7 @@ import msgspec
 from pumice.api.scheduling import Queue
 from pumice.clock import RealClock
 from pumice.dispatch.memory_store import MemoryPlace
-from pumice.flight.recorder import NOBODY, Unrecorded
+from pumice.flight.unrecorded import NOBODY, Unrecorded
 from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.kube.informer import Informers
@@ -31,7 +30,6 @@ from pumice.local.nodes.claims import FolderClaims
 from pumice.local.nodes.lifecycle import NodeLifecycle
 from pumice.local.nodes.ordinary import OrdinaryPods
 from pumice.local.nodes.pretend import PretendAgent
-from pumice.local.nodes.process.agent import ProcessAgent
 from pumice.processes import lifecycle
 from pumice.processes.controllers import DEFAULT_SETTINGS, Controllers, record_server
 from pumice.processes.health import HealthServer
@@ -76,11 +74,11 @@ class Up:
         flight: Unrecorded = NOBODY,
     ) -> None:
         self._reviewer: Reviewer | None = None
-        self._embedded = EmbeddedServer(place, Settings(hooks=[self._hook(path) for path in PATHS if path.operations]))
+        hooks = [self._hook(path) for path in PATHS if path.operations]
+        self._embedded = EmbeddedServer(place, Settings(hooks=hooks, definitions=kinds()))
         self._nodes = nodes
         self._runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
-        chosen = builtin.parse(builtin.TEXT, "built-in policy")
-        self._policy = policy or (lambda: chosen)
+        self._policy = policy or _builtin()
         self._settings = settings
         self._flight = flight
         self._stack = contextlib.AsyncExitStack()
@@ -118,7 +116,6 @@ class Up:
         await self._stack.enter_async_context(self._embedded)
         runtime, clock, chance = self._runtime, self._runtime.clock, self._runtime.chance
         self.client = Client(LocalTransport(self._embedded.server), clock=clock, chance=chance)
-        await install_kinds(self.client)
         informers = Informers(self.client, clock=clock, chance=chance, log=self._runtime.log)
         self._reviewer = Reviewer(InformerLookup(informers))
         self._run(informers.run())
@@ -192,8 +189,10 @@ class Up:
 
     async def add_process_node(self, settings: ProcessSettings) -> None:
         """A node that really runs the commands of its pods, on this machine; registered when this returns."""
+        from pumice.local.nodes.process.agent import ProcessAgent  # few have one, and it needs many modules
+
         authority = (self.kubeconfig.parent / "ca.crt").read_bytes()
-        settings = dataclasses.replace(settings, server=self.url, authority=authority)
+        settings = msgspec.structs.replace(settings, server=self.url, authority=authority)
         agent = ProcessAgent(self.client, self._informers, settings, self._runtime)
         running = self._run(agent.run())
         ready = asyncio.create_task(agent.ready.wait())
@@ -208,15 +207,24 @@ class Up:
         return task
 
 
+def _builtin() -> Callable[[], Policy]:
+    chosen = builtin.parse(builtin.TEXT, "built-in policy")
+    return lambda: chosen
+
+
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
+def kinds() -> list[bytes]:
+    """Our CRDs: those of `pumice crds`, as JSON, which is read in less time."""
+    return (importlib.resources.files("pumice.local") / "crds.jsonl").read_bytes().splitlines()
+
+
 async def install_kinds(client: Client) -> None:
-    """Our CRDs, where they are not there yet; a data folder may have them from before."""
-    file = importlib.resources.files("pumice.local") / "crds.jsonl"  # those of `pumice crds`, which take longer to read
-    for body in file.read_bytes().splitlines():
+    """Our CRDs by the way that people take, where they are not there yet."""
+    for body in kinds():
         with contextlib.suppress(errors.AlreadyExists):
             await client.call(Request("POST", CRDS, {}, {"content-type": "application/json"}, body))

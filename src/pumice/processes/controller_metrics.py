@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import kinds
@@ -13,6 +14,7 @@ from pumice.api.flow import JobFlow, JobFlowPhase
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.controllers.job.progress import progress_of
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +35,7 @@ _FLOW_ENDS = {
 _LATENCY = "volcano_controller_job_to_pod_creation_latency_milliseconds"
 
 
-@dataclasses.dataclass(slots=True)
-class _Seen:
+class _Seen(Mutable):
     """What was last seen of a Job."""
 
     name: str
@@ -42,7 +43,7 @@ class _Seen:
     phase: str
     lost_s: int
     has_pods: bool
-    ends: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    ends: collections.Counter[str] = msgspec.field(default_factory=collections.Counter)
 
 
 class JobObserver:

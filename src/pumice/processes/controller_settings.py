@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.controllers.job.dead_nodes import SILENCE
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,16 +35,15 @@ ABSENT = frozenset({"colocation-config-controller", "sharding-controller"})
 WORKERS_MAX = 256
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ControllerSettings:
+class ControllerSettings(Value):
     scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)  # whose pods get PodGroups
     inherits_annotations: bool = True  # PodGroups of pods take over what their workloads say
     enabled: frozenset[str] = frozenset(NAMES.values())
-    workers: Mapping[str, int] = dataclasses.field(default_factory=dict)  # by our name; the driver's default otherwise
+    workers: Mapping[str, int] = msgspec.field(default_factory=dict)  # by our name; the driver's default otherwise
     silence: Duration = SILENCE  # after which pods on silent nodes are given up
     restore_s: float = RESTORE_S_MIN  # how often plugins' objects are looked for
     record: RecordSettings | None = None  # where what happened is kept; None: nowhere
-    prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
+    prices: Mapping[str, float] = msgspec.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
 
 
 def enabled(text: str) -> frozenset[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api.core import ConfigMap
 from pumice.api.native import NativePodGroup
@@ -63,7 +64,7 @@ def _controllers(cache: Cache, settings: ControllerSettings, discovery: Informer
         "timelimit": lambda: timelimit.controller(cache),
     }
     made = [make() for name, make in makers.items() if name in settings.enabled]
-    return [dataclasses.replace(each, workers=settings.workers.get(each.name, each.workers)) for each in made]
+    return [msgspec.structs.replace(each, workers=settings.workers.get(each.name, each.workers)) for each in made]
 
 
 def _discovery_config(client: Client, runtime: Runtime) -> Informer[ConfigMap]:

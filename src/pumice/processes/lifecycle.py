@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import secrets
 import signal
 import socket
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice import __version__
 from pumice.api import names
@@ -20,6 +21,7 @@ from pumice.kube.client import Client
 from pumice.kube.direct import DirectTransport
 from pumice.kube.informer import Informers
 from pumice.kube.lease import Election
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -29,8 +31,7 @@ if TYPE_CHECKING:
     from pumice.runtime import Log, Runtime
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Process:
+class Process(Value):
     """A process that has a connection; with an election its work begins once it leads, and `runtime.guard` asks the lease."""
 
     client: Client
@@ -87,7 +88,7 @@ async def connect(
         election = Election(
             client, namespace=namespace, name=name, identity=identity(), clock=clock, chance=chance, log=log
         )
-        yield Process(client, informers, dataclasses.replace(runtime, guard=election.check), election, whose=whose)
+        yield Process(client, informers, msgspec.structs.replace(runtime, guard=election.check), election, whose=whose)
 
 
 async def announce(

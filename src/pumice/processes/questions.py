@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import time
 from typing import TYPE_CHECKING
 
@@ -59,7 +58,7 @@ class Questions:
             raise Denied(400, f"the policy has {len(text.encode())} bytes, {POLICY_BYTES_MAX} at most; {step}")
 
         def answer() -> bytes:
-            there = dataclasses.replace(wanted, policy=_policy(text, world)) if text else wanted
+            there = msgspec.structs.replace(wanted, policy=_policy(text, world)) if text else wanted
             return msgspec.json.encode(scenario.compare(world, there, cpu=time.process_time))
 
         return await self._plan(answer)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import dataclasses
 import functools
 import gc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import (
@@ -30,7 +31,7 @@ from pumice.dispatch.dispatcher import Dispatcher
 from pumice.dispatch.evictor import EvictionSettings
 from pumice.dispatch.memory_store import MemoryPlace, MemoryStore
 from pumice.errors import NotFound
-from pumice.flight.recorder import NOBODY, Planned, Unrecorded
+from pumice.flight.unrecorded import NOBODY, Planned, Unrecorded
 from pumice.kube.recorder import Recorder
 from pumice.processes import queues
 from pumice.processes.extender_client import Extending
@@ -51,11 +52,10 @@ from pumice.scheduling.evicting import mend, reserved_room
 from pumice.scheduling.time.forecast import World
 from pumice.telemetry.meters import Meters
 from pumice.telemetry.traces import OFF
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    import msgspec
 
     from pumice.api.changes import Change
     from pumice.cluster.state import Snapshot
@@ -80,18 +80,17 @@ TURNS = 4  # that a waiting gang may have in one cycle: allocate, preempt (from 
 GATHER_S = 0.005
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Served:
+class Served(Value):
     """What this scheduler serves, pods that name it and groups that name no queue, and with which plugins from outside."""
 
     scheduler_names: frozenset[str] = frozenset(SCHEDULER_NAMES)
     default_queue: str = "default"
-    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    extra_plugins: Mapping[str, type[Plugin]] = msgspec.field(default_factory=dict)
     volcano_metrics: bool = True  # export Volcano's metric names beside ours
     meters: Meters | None = None  # instead of its own: where nobody reads them
-    prices: Mapping[str, float] = dataclasses.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
+    prices: Mapping[str, float] = msgspec.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
-    eviction_settings: EvictionSettings = dataclasses.field(
+    eviction_settings: EvictionSettings = msgspec.field(
         default_factory=EvictionSettings
     )  # towards pods that have to go
     memory_place: MemoryPlace | None = None  # where persistent memory is kept; None: it ends with the process
@@ -298,7 +297,7 @@ class Scheduler:
         if self._loaded:
             self._memory = Memory({**self._loaded, **self._memory.values})
             self._loaded = {}
-        ports = dataclasses.replace(
+        ports = msgspec.structs.replace(
             self._ports,
             extender=self._flight.listening(self._extending.of(chosen)),
             loads=self._loads.current,
@@ -316,7 +315,7 @@ class Scheduler:
             budget=budget,
             grace_s=self._grace_s,
         )
-        self._planned_with = self._memory, dataclasses.replace(ports, measure=no_measure)
+        self._planned_with = self._memory, msgspec.structs.replace(ports, measure=no_measure)
         in_context = contextvars.copy_context().run  # so that spans of the plan lie within the cycle's
         decisions = await asyncio.get_running_loop().run_in_executor(
             self._thread, in_context, plan, snapshot, chosen, self._memory
@@ -340,7 +339,7 @@ class Scheduler:
         return self._world_at(self._clock.now(), chosen)
 
     def _world_at(self, now: Instant, policy: Policy) -> World:
-        ports = dataclasses.replace(self._planned_with[1], forecasts={})
+        ports = msgspec.structs.replace(self._planned_with[1], forecasts={})
         return World(self._intake, policy, now, self._memory, ports, self._extra_plugins)
 
     def tell(self, publish: Callable[[Cycle], None]) -> None:

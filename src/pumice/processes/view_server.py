@@ -13,7 +13,6 @@ A question about one namespace needs the right to list its PodGroups; one about 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -57,7 +56,7 @@ class ViewServer:
 
     def publish(self, cycle: Cycle) -> None:
         """A cycle is over: those who follow are woken."""
-        self._views.publish(dataclasses.replace(cycle, leader=self._leader))
+        self._views.publish(msgspec.structs.replace(cycle, leader=self._leader))
         self._wake()
 
     def close(self) -> None:

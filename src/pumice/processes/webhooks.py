@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from pumice.api import defaults
 from pumice.api.flow import JobFlow
@@ -15,6 +16,7 @@ from pumice.errors import PumiceError
 from pumice.kube import errors
 from pumice.processes.health import Pulse
 from pumice.telemetry.meters import Meters
+from pumice.values import Value
 from pumice.webhooks.access import QueueAccess
 from pumice.webhooks.admission import Admission, QueueRights
 from pumice.webhooks.ca_bundle import inject
@@ -37,8 +39,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0  # between two looks at keys, configurations and files
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class WebhookSettings:
+class WebhookSettings(Value, kw_only=True):
     """What an operator may choose."""
 
     bind: str = "127.0.0.1:8443"
@@ -49,12 +50,12 @@ class WebhookSettings:
     certificate_folder: str = ""
     configuration: str = CONFIGURATION
     injects: bool = True
-    rules: RuleSettings = dataclasses.field(default_factory=RuleSettings)
+    rules: RuleSettings = msgspec.field(default_factory=RuleSettings)
     access: AccessMode = AccessMode.OFF
     controllers: tuple[str, ...] = ()
     admission_conf: str = ""
     queue_gate: bool = False
-    lives: Lives = dataclasses.field(default_factory=Lives)
+    lives: Lives = msgspec.field(default_factory=Lives)
     look_s: float = LOOK_S
 
 

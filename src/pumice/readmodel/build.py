@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.sharing.limits import queue_limits
 from pumice.scheduling.time import accuracy
 from pumice.scheduling.whatif.trial import Question
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,8 +47,7 @@ REASONS_TOLD_MAX = 10  # of one gang
 _TURNING_POINTS = frozenset({PodGroupConditionType.UNSCHEDULABLE.value, PodGroupConditionType.SCHEDULED.value})
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Cycle:
+class Cycle(Value, kw_only=True, dict=True):
     """One cycle, as it was planned."""
 
     number: int
@@ -58,12 +57,12 @@ class Cycle:
     policy: Policy
     leader: str = ""
     refused: str = ""  # why a newer policy is not in force
-    resting: Mapping[str, str] = dataclasses.field(default_factory=dict)  # what failed in gangs' last attempts
+    resting: Mapping[str, str] = msgspec.field(default_factory=dict)  # what failed in gangs' last attempts
     memory: Memory = EMPTY  # that it was planned with
     ports: Ports | None = None
-    forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # the newest, by gang
-    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
-    gpu_uses: Mapping[str, GangGpuUse] = dataclasses.field(default_factory=dict)  # by gang, as last measured
+    forecasts: Mapping[str, Forecast] = msgspec.field(default_factory=dict)  # the newest, by gang
+    extra_plugins: Mapping[str, type[Plugin]] = msgspec.field(default_factory=dict)
+    gpu_uses: Mapping[str, GangGpuUse] = msgspec.field(default_factory=dict)  # by gang, as last measured
     world: World | None = None  # what the next one will be planned from; goes on changing
 
     @functools.cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from pumice.scheduling.core import strangers
 from pumice.scheduling.core.codes import A_GANG_OF_OTHERS, Code, Facts
 from pumice.scheduling.core.strangers import OTHERS
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,8 +20,7 @@ KINDS = ("nodes", "queues", "gangs", "claims", "attempts", "evictions")
 _CODES = {each.value: each for each in Code}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Value):
     """`namespaces`: whose gangs are told; None: those of all. Without a right to nodes there are none."""
 
     kinds: frozenset[str] = frozenset(KINDS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pumice.errors import BadInput
 from pumice.record import rows
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +22,7 @@ STEPS = {"day": 86_400, "hour": 3_600}  # of what is told over time
 STEPS_MAX = 400  # of one answer
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Value):
     """Which gangs; empty is any. Times are those of their end."""
 
     user: str = ""
@@ -37,8 +36,7 @@ class Filter:
     before: tuple[int, str] | None = None  # end and uid of the last one that was shown: the page after it
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Period:
+class Period(Value):
     by: str
     since: int
     until: int

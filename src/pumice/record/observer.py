@@ -6,7 +6,6 @@ group. What is gone is forgotten as soon as its last rows have been told.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,6 +19,7 @@ from pumice.api.scheduling import PodGroup, PodGroupPhase, Queue
 from pumice.cluster.gangs import user_of
 from pumice.record import facts
 from pumice.record.rows import Attempt, Capacity, Gang, State, cut
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -52,19 +52,18 @@ class News(NamedTuple):
     gone_at: int | None = None
 
 
-@dataclasses.dataclass(slots=True)
-class _Gang:
+class _Gang(Mutable):
     """What is known of a gang; `row` is missing while only its pods have been seen."""
 
     row: Gang | None = None
-    runs: dict[str, Run] = dataclasses.field(default_factory=dict)
-    living: set[str] = dataclasses.field(default_factory=set)  # uids of pods that have an object
+    runs: dict[str, Run] = msgspec.field(default_factory=dict)
+    living: set[str] = msgspec.field(default_factory=set)  # uids of pods that have an object
     admitted: int | None = None
     started: int | None = None
     seen: int = 0
     is_gone: bool = False
     told: Gang | None = None
-    attempts: dict[int, Attempt] = dataclasses.field(default_factory=dict)  # as last told
+    attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)  # as last told
 
 
 class Observer:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.record.chargeback import SHOWN_MAX
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.record.chargeback import Bill
@@ -21,8 +21,7 @@ COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#76b7b2", "#edc948", "#b
 OTHERS = "others"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Value):
     x: float
     y: float
     width: float
@@ -31,8 +30,7 @@ class Bar:
     title: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(Value):
     bars: list[Bar]
     ticks: list[tuple[float, str]]  # y, text
     days: list[tuple[float, str]]  # x, text

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from urllib.parse import urlsplit
 
 from pumice.api import names
 from pumice.errors import BadInput
+from pumice.values import Value
 
 DAY_S = 86_400
 NAMESPACE = "kube-system"
@@ -17,8 +17,7 @@ _SCHEMES = ("sqlite", "postgresql")
 _EXAMPLES = "sqlite:////var/lib/pumice/record.db or postgresql://user:password@host/database"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordSettings:
+class RecordSettings(Value):
     url: str
     keep_days: int = KEEP_DAYS  # gangs, attempts, evictions, usage
     keep_detail_days: int = KEEP_DETAIL_DAYS  # what single pods held, and the last lines that they wrote

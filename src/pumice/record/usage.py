@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import defaultdict
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +11,7 @@ import msgspec
 from pumice.api import run_time
 from pumice.record import facts
 from pumice.record.rows import State
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,12 +41,11 @@ class Held(NamedTuple):
         return run_time.lost(self.started, self.ended, self.checkpointed)
 
 
-@dataclasses.dataclass(slots=True)
-class GangSum:
+class GangSum(Mutable):
     lost_s: int = 0
     gpu_s: float = 0.0
     lost_gpu_s: float = 0.0
-    held: dict[str, float] = dataclasses.field(default_factory=lambda: defaultdict(float))
+    held: dict[str, float] = msgspec.field(default_factory=lambda: defaultdict(float))
 
 
 def by_gang(runs: Iterable[Held]) -> dict[str, GangSum]:

@@ -8,12 +8,13 @@ GPUs; a part of a GPU counts as a whole one.
 from __future__ import annotations
 
 import csv
-import dataclasses
 import datetime as dt
 import itertools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice.errors import BadInput
 from pumice.sim.workload import JOBS_MAX, NEVER_RAN, SECONDS_MAX, SIZE_MAX, Submission
@@ -65,7 +66,7 @@ def read_philly(
 def _in_order(jobs: Iterable[Submission]) -> list[Submission]:
     found = sorted(jobs, key=lambda job: job.at_s)
     first = found[0].at_s if found else 0.0
-    return [dataclasses.replace(each, at_s=each.at_s - first, estimate_s=each.run_s) for each in found]
+    return [msgspec.structs.replace(each, at_s=each.at_s - first, estimate_s=each.run_s) for each in found]
 
 
 def _philly_jobs(log: Sequence[Any], source: str, left_out: Counter[str]) -> Iterator[Submission]:

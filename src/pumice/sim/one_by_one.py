@@ -15,7 +15,6 @@ may ask for, requests, node selectors, node affinity, taints and cordons count.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import heapq
 import math
@@ -36,6 +35,7 @@ from pumice.cluster.requests import request_of
 from pumice.sim.outcome import Outcome, Run
 from pumice.sim.simulation import gang_objects, gpus_of
 from pumice.sim.workload import Submission
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,8 +64,7 @@ class _What(enum.IntEnum):
     TRY = 3
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Shape:
+class _Shape(Mutable, eq=False):
     """Pods that are alike: what each asks for, and which nodes it may go to."""
 
     demand: NDArray[np.float64]
@@ -74,16 +73,15 @@ class _Shape:
     full_since: int = -1  # the number of the last release of room after which none was found
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Gang:
+class _Gang(Mutable, eq=False):
     """A gang, where its pods are, and what is left to do for it."""
 
     run: Run
     priority: int
     wants: Mapping[_Shape, int]  # all its pods
     needs: int  # of them, to start
-    pending: dict[_Shape, int] = dataclasses.field(default_factory=dict)  # pods that have come, and have no place
-    placed: list[tuple[_Shape, int]] = dataclasses.field(default_factory=list)  # of each pod its shape and its node
+    pending: dict[_Shape, int] = msgspec.field(default_factory=dict)  # pods that have come, and have no place
+    placed: list[tuple[_Shape, int]] = msgspec.field(default_factory=list)  # of each pod its shape and its node
     runs: bool = False
     life: int = 0  # events of an earlier one are void
     gave_back: int = 0  # how often

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
+
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
 FLOOR_S = 10  # of the run time in the bounded slowdown: a second's job that waits a minute is no catastrophe
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Run:
+class Run(Mutable, eq=False):
     """One gang: when it started for the first time, when it ended, and how often it lost its work to an eviction."""
 
     number: int
@@ -45,8 +46,7 @@ class Run:
         return max(1.0, (self.end_s - self.job.at_s) / max(self.job.run_s, FLOOR_S))
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Outcome:
+class Outcome(Mutable, eq=False):
     """All gangs in the order in which they were given, and who held how many slots when."""
 
     slots: int
@@ -54,11 +54,9 @@ class Outcome:
     evictions: int = 0
     cycles: int = 0
     lost_slot_s: float = 0.0  # work that was done and thrown away
-    held: list[tuple[float, Run, int]] = dataclasses.field(default_factory=list)  # (when, who, slots more or less)
-    losses: list[tuple[float, float]] = dataclasses.field(default_factory=list)  # (when, slot seconds that were lost)
-    blocked: list[tuple[float, Run, int]] = dataclasses.field(
-        default_factory=list
-    )  # as `held`, by gangs that do not run
+    held: list[tuple[float, Run, int]] = msgspec.field(default_factory=list)  # (when, who, slots more or less)
+    losses: list[tuple[float, float]] = msgspec.field(default_factory=list)  # (when, slot seconds that were lost)
+    blocked: list[tuple[float, Run, int]] = msgspec.field(default_factory=list)  # as `held`, by gangs that do not run
     give_backs: int = 0  # how often a gang that could not start gave back what it held
     cut_short_s: float | None = None  # somebody ended the simulation here
 

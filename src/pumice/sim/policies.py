@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 from pumice.scheduling.core import builtin
+from pumice.values import Value
 
 # As batch systems do it: in order of priority and submission, and nothing else decides.
 _BATCH = """\
@@ -48,8 +48,7 @@ _RESERVATION = """\
 ALL_THAT_WAIT = 10_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Named:
+class Named(Value):
     """A policy, and whether queues beside it are emptied in strict order."""
 
     text: str

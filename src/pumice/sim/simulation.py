@@ -30,7 +30,9 @@ from pumice.cluster.intake import Intake, allocatable_of
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput
 from pumice.scheduling.core import builtin, cycle
+from pumice.scheduling.time import direct_starts, run_times
 from pumice.scheduling.time.backlog import Ask, Backlog
+from pumice.scheduling.time.direct_starts import DirectStarts
 from pumice.scheduling.time.forward import LEAVING, Forward
 from pumice.sim import policies
 from pumice.sim.outcome import Outcome, Run
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from pumice.api.meta import Struct
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.plugin import Plugin
+    from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.time.forward import Step
     from pumice.sim.workload import Submission
 
@@ -154,7 +157,8 @@ class Simulation:
         strict = settings.get("strict", False)
         running = [thing for each in work if each.ran_s is not None for thing in each.objects]
         queues = _queues(settings.get("queues", ()), work, strict=strict)
-        standing = (*queues, *machines, *settings.get("others", ()), *running)
+        others = tuple(settings.get("others", ()))
+        standing = (*queues, *machines, *others, *running)
         for thing in standing:
             intake.apply(changes.Upserted(object=thing))
         priorities = {each.metadata.name: each.value for each in standing if isinstance(each, PriorityClass)}
@@ -165,15 +169,19 @@ class Simulation:
         self.outcome = Outcome(sum(map(gpus_of, machines)), list(self.runs.values()))
         self.ended = 0
         self._blocked: dict[str, int] = {}  # slots that gangs hold which do not run
+        policy = builtin.parse(settings.get("policy", builtin.TEXT), source, extra)
         self.ahead = Forward(
             intake,
-            builtin.parse(settings.get("policy", builtin.TEXT), source, extra),
+            policy,
             now=self.begin + min((_span(each.at_s) for each in work), default=0),
             run_time=lambda gang: _span(self.runs[gang].job.run_s),
             leaving=settings.get("leaving", LEAVING),
             backs_off=False,  # virtual time would stop at the end of every pause
             extra_plugins=extra,
             backlog=_backlog(work, machines, standing, settings),
+            direct=DirectStarts(intake.cluster, policy, strict=strict)
+            if _starts_directly(work, policy, others, settings)
+            else None,
         )
         for key, run in self.runs.items():
             self._submit(key, run, priorities.get(run.job.priority_class))
@@ -252,12 +260,23 @@ def _backlog(
     return Backlog(sum(slots), max(slots, default=0), may_pass=not strict, all_alike=all_alike)
 
 
+def _starts_directly(work: Sequence[Submission], policy: Policy, others: Iterable[Struct], settings: Settings) -> bool:
+    """Where room, and the order in which gangs come, decide alone; with reservations, nothing that is learned from gangs that have ended, either."""
+    of_others = not isinstance(settings.get("queues") or {}, Mapping) or bool(settings.get("extra_plugins"))
+    if settings.get("shows_all") or of_others or not direct_starts.is_plain(policy):
+        return False
+    if any(each.objects for each in work) or not all(isinstance(each, PriorityClass) for each in others):
+        return False
+    return policy.option(run_times.ASKED_FOR_BY) is None or all(each.estimate_s is not None for each in work)
+
+
 def _ask(key: str, job: Submission) -> Ask | None:
     """What a gang asks for that is like any other but for its size; None where more than that decides when it starts."""
     if job.objects or job.priority_class or job.annotations or job.slots < 1:
         return None
     least = job.slots * (job.size if job.minimum is None else job.minimum)
-    return Ask(key, job.queue, ((START + _span(job.at_s)) // instant.SECOND, key), least, job.slots)
+    place = ((START + _span(job.at_s)) // instant.SECOND, key)
+    return Ask(key, job.queue, place, least, job.slots, job.size, (job.slots, job.user))
 
 
 def _queues(given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], *, strict: bool) -> list[Queue]:

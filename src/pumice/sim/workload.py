@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,8 +26,7 @@ _FIELDS_MIN = 5  # of a line: number, submit time, wait, run time, processors; t
 _SUBMIT, _RUN, _PROCESSORS, _PROCESSORS_ASKED, _TIME_ASKED, _USER, _QUEUE = 1, 3, 4, 7, 8, 11, 14
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Value):
     """A gang of equal pods, one slot each: when it comes, how long it runs, and how long its owner says it will."""
 
     at_s: float

@@ -6,8 +6,9 @@ Volcano has them; never pods.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+
+from pumice.values import Value
 
 
 class MetricKind(enum.Enum):
@@ -16,8 +17,7 @@ class MetricKind(enum.Enum):
     HISTOGRAM = "histogram"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Value):
     name: str
     kind: MetricKind
     help: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.kube import errors
+from pumice.values import Value
 from pumice.webhooks.access import ADMINISTER, USE
 from pumice.webhooks.registration import AccessMode
 from pumice.webhooks.reviews import UNAVAILABLE, allow_response, refuse_response
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pumice.webhooks.target_queues import Destinations
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueRights:
+class QueueRights(Value):
     """What it takes to say who may use which queue."""
 
     mode: AccessMode
@@ -75,8 +74,7 @@ class Admission:
         return self._reviewer.validate(request)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class Question(Value):
     """Has the submitter the verb on these queues? And what is left of the request, to answer it."""
 
     stub: Json
@@ -88,8 +86,7 @@ class Question:
     queues: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value):
     """An answer, which holds unless a right is missing."""
 
     response: Json

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 import datetime as dt
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from pumice import certificates
 from pumice.certificates import Pair
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +33,7 @@ AUTHORITIES_MAX: Final = 4  # in a bundle
 CERTIFICATE, KEY, BUNDLE, AUTHORITY_KEY = "tls.crt", "tls.key", "ca.crt", "ca.key"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Lives:
+class Lives(Value):
     """How long things last, and how long API servers get to notice a new authority."""
 
     authority: dt.timedelta = dt.timedelta(days=3_650)
@@ -41,8 +41,7 @@ class Lives:
     settle: dt.timedelta = dt.timedelta(minutes=2)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(Value):
     """What all replicas share: authorities, the newest first and with its key, and the pair that they serve with."""
 
     authorities: tuple[bytes, ...]
@@ -93,17 +92,17 @@ def renew(keys: Keys | None, hosts: Sequence[str], *, now: dt.datetime, lives: L
         return Keys((authority.certificate,), authority.key, pair)
     living = tuple(each for each in keys.authorities if _expires(each) > now)[:AUTHORITIES_MAX]
     if living != keys.authorities:
-        keys = dataclasses.replace(keys, authorities=living)
+        keys = msgspec.structs.replace(keys, authorities=living)
     if keys.newest.is_due(now):
         authority = certificates.authority(AUTHORITY_NAME, now=now, life=lives.authority)
         announced = (authority.certificate, *keys.authorities)[:AUTHORITIES_MAX]
-        return dataclasses.replace(keys, authorities=announced, authority_key=authority.key)
+        return msgspec.structs.replace(keys, authorities=announced, authority_key=authority.key)
     is_old = keys.pair.is_due(now) or not is_signed(keys) or not _serves(keys.pair, hosts)
     has_settled = now - keys.newest.issued >= lives.settle and keys.authorities[0] in trusted
     # No client accepts a pair that has expired: nothing is lost by taking the new one at once.
     if is_old and (has_settled or keys.pair.expires <= now):
         pair = certificates.serving_pair(keys.newest, hosts, now=now, life=lives.pair)
-        return dataclasses.replace(keys, pair=pair)
+        return msgspec.structs.replace(keys, pair=pair)
     return keys
 
 

@@ -9,12 +9,12 @@ patches, and a pod's unless it joins a group.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Final
 
 from pumice.api import defaults, names
 from pumice.api.batch import DEFAULT_MAX_RETRY, DEFAULT_QUEUE
+from pumice.values import Value
 from pumice.webhooks.policy_rules import RULES, Rule
 from pumice.webhooks.registration import (
     API_VERSION,
@@ -58,8 +58,7 @@ _SUBMITTED: Final = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Policy:
+class _Policy(Value):
     """One policy and its binding."""
 
     name: str

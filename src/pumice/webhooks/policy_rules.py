@@ -6,7 +6,6 @@ such as negative numbers, is not said again.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,14 +14,14 @@ from pumice.api.run_time import HANDED_ON, SIGNALS, TIMES
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.api.validation.policies import ACTIONS, EVENTS
 from pumice.api.validation.request import JOB_PLUGINS
+from pumice.values import Value
 from pumice.webhooks.registration import annotation, texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value):
     """An expression that must hold, and what to say where it does not; `text_expression` says it in CEL."""
 
     expression: str

@@ -8,13 +8,13 @@ ever asked about, so that what is needed to bring the webhooks back can always b
 from __future__ import annotations
 
 import base64
-import dataclasses
 import enum
 import json
 from typing import TYPE_CHECKING, Final
 
 from pumice.api import names
 from pumice.api.scheduling import SCHEDULER_NAMES
+from pumice.values import Value
 from pumice.webhooks.reviews import CLUSTER_WIDE, NATIVE_GROUP, PATHS, Path
 from pumice.webhooks.submitters import RECORD
 from pumice.webhooks.target_queues import LEADING
@@ -50,8 +50,7 @@ class AccessMode(enum.StrEnum):
     ENFORCE = "enforce"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(Value, kw_only=True):
     """Which service an API server asks, and about what."""
 
     namespace: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from pumice.api import defaults, validation
 from pumice.api.validation import Operation, Request, Settings
 from pumice.api.validation.limits import excess
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,16 +28,14 @@ NATIVE_GROUP = "scheduling.k8s.io"  # of Kubernetes' own PodGroups: we have no r
 CLUSTER_WIDE = frozenset({"queues", "hypernodes"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PodRules:
+class PodRules(Value):
     """What the operator lays down for pods."""
 
     groups: tuple[ResourceGroup, ...] = ()
     queue_gate: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Path:
+class Path(Value):
     """One review: Volcano's URL path, the collection and operations that it is about, and whether it changes the object."""
 
     path: str

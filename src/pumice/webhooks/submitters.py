@@ -8,10 +8,10 @@ every user who may create pods there can act anyway. So do pods of ReplicaSets a
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any, Final
 
 from pumice.api import names
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,8 +43,7 @@ WORKLOAD_CONTROLLERS: Final = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Value):
     """A user as an API server knows it."""
 
     user: str

@@ -2,14 +2,16 @@
 
 import asyncio
 import contextlib
-import dataclasses
 
+import msgspec
 import pytest
 from tests.bodies import scheduler as bodies
 from tests.bodies.beside import scheduler_beside
 
 from pumice.api.core import Namespace
-from pumice.flight import FlightRecorder, frames, play
+from pumice.flight import frames
+from pumice.flight.recorder import FlightRecorder
+from pumice.flight.replay import play
 from pumice.local.apiserver.serving import Place
 from pumice.local.nodes.pretend import pretend_nodes
 from pumice.local.up import Up
@@ -92,7 +94,7 @@ def test_what_schedulers_do_in_a_world_full_of_faults_is_planned_again_to_the_sa
     def scheduler(client, informers, policy, runtime, served):
         path = tmp_path / f"flight-{len(recorders)}"
         recorders.append((path, FlightRecorder(str(path), extra_plugins=served.extra_plugins, log=silent)))
-        return Scheduler(client, informers, policy, runtime, dataclasses.replace(served, flight=recorders[-1][1]))
+        return Scheduler(client, informers, policy, runtime, msgspec.structs.replace(served, flight=recorders[-1][1]))
 
     monkeypatch.setattr(replicas, "Scheduler", scheduler)
     play_world(draw(3, "processes"))

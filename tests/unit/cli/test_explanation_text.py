@@ -1,7 +1,5 @@
 """What an explanation says of literal answers; the causes of waiting themselves are in tests/integration/cli/test_causes.py."""
 
-import dataclasses
-
 import msgspec
 import pytest
 
@@ -81,7 +79,7 @@ def test_what_a_gang_that_has_started_holds_is_not_asked_for_again():
     room = (model.Room(each={"cpu": "1"}, waiting=3, fit=0, nodes=4, may_take=4),)
     full = model.Totals(nodes=4, allocatable={"cpu": "6"}, used={"cpu": "6"})
     answer = an_answer(gang=gang, room=room)
-    text = text_of(dataclasses.replace(answer, detail=msgspec.structs.replace(answer.detail, totals=full)))
+    text = text_of(msgspec.structs.replace(answer, detail=msgspec.structs.replace(answer.detail, totals=full)))
     assert "cpu: 3 asked, 6 used and 0 promised to others are 3 more than there are\n" in text
 
 
@@ -90,7 +88,7 @@ def test_a_gang_that_has_lost_members_asks_for_those_alone():
     gang = {"members": members, "asks": {"cpu": "4"}, "holds": {"cpu": "3"}, "reasons": (GATED,)}
     answer = an_answer(gang=gang)
     full = model.Totals(nodes=4, allocatable={"cpu": "6"}, used={"cpu": "6"})
-    text = text_of(dataclasses.replace(answer, detail=msgspec.structs.replace(answer.detail, totals=full)))
+    text = text_of(msgspec.structs.replace(answer, detail=msgspec.structs.replace(answer.detail, totals=full)))
     assert "cpu: 1 asked, 6 used and 0 promised to others are 1 more than there are" in text
 
 

@@ -1,6 +1,5 @@
 """The flight recorder's file: what is in it, how large it may be, and what replaying says of one that is damaged."""
 
-import dataclasses
 import hashlib
 import json
 
@@ -14,8 +13,10 @@ from pumice.cli.main import ExitCode, run
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.errors import BadInput
-from pumice.flight import FlightRecorder, digests, frames, play
-from pumice.flight.recorder import Planned, slots_of
+from pumice.flight import digests, frames
+from pumice.flight.recorder import FlightRecorder, slots_of
+from pumice.flight.replay import play
+from pumice.flight.unrecorded import Planned
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.ports import ExtenderFailed, NodeLoad, Ports
@@ -48,7 +49,7 @@ class Flight:
 
     def cycle(self, ports=None, *, ends=True):
         ports = ports or Ports()
-        ports = dataclasses.replace(ports, extender=self.recorder.listening(ports.extender))
+        ports = msgspec.structs.replace(ports, extender=self.recorder.listening(ports.extender))
         now = NOW + self.number * instant.SECOND
         snapshot = self.intake.cluster.snapshot()
         self.recorder.begins(self.intake, Planned(self.number, now, self.policy, self.memory, ports, BUDGET))
@@ -351,8 +352,8 @@ def test_a_file_that_somebody_made_up_is_refused_in_words(path, capsys, written,
 
 def test_a_plugin_that_is_not_installed_is_named(path, capsys):
     flight = Flight(path)
-    option = dataclasses.replace(POLICY.options[0], name="licences")
-    flight.policy = dataclasses.replace(POLICY, options=(option,))
+    option = msgspec.structs.replace(POLICY.options[0], name="licences")
+    flight.policy = msgspec.structs.replace(POLICY, options=(option,))
     flight.cycle(ends=False)
     flight.recorder.close()
     assert "the plugin licences, which is not installed here" in replayed(capsys, path, code=ExitCode.USAGE)

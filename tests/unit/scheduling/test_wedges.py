@@ -3,8 +3,7 @@
 Those that need a server are in tests/bodies/wedges.py; docs/guides/deadlocks.md has them all in a table.
 """
 
-import dataclasses
-
+import msgspec
 from tests.unit.scheduling.clusters import (
     NOW,
     a_cluster,
@@ -104,7 +103,7 @@ def test_two_halves_in_two_queues_end_with_one_whole_gang():
     """Each lost a node, and the other one took what was left: 4 of 8 each, on 8 GPUs, and no share is larger than another."""
     things = *TWO_QUEUES, a_half("a", "n1", 60), a_half("b", "n2", 1800)
     without_shares = policy("enqueue, allocate", "priority gang conformance", "predicates nodeorder")
-    first, second = after_the_grace_time(*things, policy=dataclasses.replace(without_shares, break_deadlocks=True))
+    first, second = after_the_grace_time(*things, policy=msgspec.structs.replace(without_shares, break_deadlocks=True))
     assert codes(first, "a")[0] is codes(first, "b")[0] is Code.HOLDS_WHILE_WAITING
     assert victims(second) == ["b-w-0", "b-w-1", "b-w-2", "b-w-3"]
 
@@ -240,7 +239,7 @@ def test_a_surplus_stays_that_is_not_to_be_evicted_or_would_not_be_enough_or_whe
     ):
         _, second = after_the_grace_time(gpu_node("n1", 8), grown, rigid)
         assert victims(second) == []
-    gentle = dataclasses.replace(BUILT_IN, break_deadlocks=False)
+    gentle = msgspec.structs.replace(BUILT_IN, break_deadlocks=False)
     first, second = after_the_grace_time(gpu_node("n1", 8), elastic(), rigid, policy=gentle)
     assert Code.SURPLUS_AHEAD not in codes(first, "rigid")
     assert victims(second) == []

@@ -2,13 +2,15 @@
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
+
+import msgspec
 
 from pumice.api.flow import JobTemplate
 from pumice.api.meta import Json, ResourceList, Struct
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import SCHEDULER_NAMES, Queue
+from pumice.values import Value
 
 JOB_PLUGINS: Final = ("env", "svc", "ssh", "tensorflow", "pytorch", "mpi", "ray", "hcclrank")
 
@@ -56,12 +58,11 @@ class Settings(Struct):
     check_allocated_pods: bool = False  # refuse to delete a queue in which pods run
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Value):
     """One change to one object. Without a look-up, nothing that the object refers to is checked."""
 
     operation: Operation
     new: Json | None = None
     old: Json | None = None
     lookup: Lookup | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = msgspec.field(default_factory=Settings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from pumice.controllers.cronjob.times import MISSED_MAX, times
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
 from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,8 +35,7 @@ _FINISHED = _SUCCEEDED | _FAILED
 Stage = tuple["Operation", ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _History:
+class _History(Value):
     """What the CronJob's Jobs tell."""
 
     active: tuple[Job, ...]

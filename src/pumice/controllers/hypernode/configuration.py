@@ -15,7 +15,6 @@ data:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -25,14 +24,14 @@ import msgspec
 from pumice import selectors, yamltext
 from pumice.api.meta import Struct
 from pumice.errors import BadInput
+from pumice.values import Value
 
 KEY = "volcano-controller.conf"
 LABEL_SOURCE = "label"
 TYPE_CHARS_MAX = 20
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(Value):
     """Types of topologies, each with the labels of its tiers from the lowest up; None where nothing is to be discovered.
 
     With a problem nothing is deleted: a slip of the pen must not cost a topology.

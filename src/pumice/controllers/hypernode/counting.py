@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api.topology import MemberType
 from pumice.cluster.membership import Membership
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from pumice.api.topology import HyperNode
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Nodes:
+class _Nodes(Value):
     names: Sequence[str]
     index: Mapping[str, int]
     objects: Sequence[Node]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import collections
-import dataclasses
 import hashlib
 import re
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pumice.api import names
 from pumice.api.topology import MemberType
 from pumice.controllers.hypernode.configuration import LABEL_SOURCE
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,8 +26,7 @@ Held: TypeAlias = dict[tuple[str, str], list[str]]
 """Label and value -> names of the discovered HyperNodes that carry it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class Group(Value):
     """A HyperNode that should exist: nodes, or groups of the tier below, that share the value of a label."""
 
     name: str

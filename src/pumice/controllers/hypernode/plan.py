@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import names
@@ -12,6 +11,7 @@ from pumice.controllers.hypernode.configuration import LABEL_SOURCE, NO_CONFIGUR
 from pumice.controllers.hypernode.counting import node_counts
 from pumice.controllers.hypernode.discovery import discover, is_discovered, member_type
 from pumice.controllers.operations import Create, Delete, Emit, Patch, Plan
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pumice.controllers.operations import Operation
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     nodes: Sequence[Node]
     hyper_nodes: Sequence[HyperNode]
     configuration: Configuration = NO_CONFIGURATION

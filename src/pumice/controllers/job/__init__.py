@@ -13,6 +13,7 @@
     status        counters and phases as they should be written
     desired_objects, with volumes, podgroup, pods, dependencies, keys, plugins/      what has to exist
     dead_nodes    pods that cannot end because their node is gone
+    pace          who makes pods now, and who when others are bound
     repair_rounds when to look for what plugins made and others deleted
 
 `view` is what a plan is given, and `loop` gathers it.

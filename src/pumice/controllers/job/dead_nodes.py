@@ -13,13 +13,15 @@ silence is long, and 0 means never.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.controllers.operations import Blame, Delete, Emit, Look
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,17 +34,15 @@ SILENCE = 10 * 60 * instant.SECOND
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Nodes:
+class Nodes(Value):
     """What is known of the nodes that pods have to leave: by name, and the names of which the API server has said that none has them."""
 
-    known: Mapping[str, Node] = dataclasses.field(default_factory=dict)
+    known: Mapping[str, Node] = msgspec.field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     silence: Duration = SILENCE
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Removals:
+class Removals(Value):
     """What to do about pods that cannot end, and when to look again."""
 
     operations: tuple[Operation, ...] = ()

@@ -6,10 +6,10 @@ or the targets by which pods must go, the PodGroup that must go, and the Command
 
 from __future__ import annotations
 
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from pumice import instant
@@ -21,6 +21,7 @@ from pumice.controllers.job.policies import Occurrence
 from pumice.controllers.job.progress import RESTARTS_KEPT, Restart, Target, in_ranges
 from pumice.controllers.job.status import count, enter_phase, with_counters, with_progress
 from pumice.digits import ranges
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from pumice.controllers.job.timeouts import Weighed
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Value):
     action: str
     move: Move
     reason: str  # one word: the event, or that a Command was issued
@@ -85,8 +85,7 @@ def by_policies(scene: Scene, matched: Sequence[PolicyMatch]) -> tuple[Decision 
 # ------------------------------------------------------------------------------------------------------------ recording
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Value):
     """Run time that a restart throws away."""
 
     pods: int = 0
@@ -101,8 +100,7 @@ class Loss:
         return f"{pods} {longest} of run time" + (f", {total} in all" if self.pods > 1 else "")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Value):
     """The status that a decision leads to, and what people are told of it."""
 
     status: JobStatus
@@ -127,7 +125,7 @@ def record(scene: Scene, decision: Decision, timers: Iterable[Timer]) -> Recorde
         status = replace(status, state=replace(old.state, reason=decision.reason, message=message))
     else:
         status = enter_phase(status, job, move.to, scene.now, reason=decision.reason, message=message)
-    judge = dataclasses.replace(scene, status=status, progress=progress).judge()
+    judge = msgspec.structs.replace(scene, status=status, progress=progress).judge()
     status = with_counters(status, job, count(scene.members, judge.members_to_delete(scene.members)))
     return Recorded(with_progress(status, progress), progress, message)
 
@@ -158,7 +156,7 @@ def _without(members: Mapping[str, str], gone: Mapping[str, set[int]]) -> Mappin
 def _loss(scene: Scene, decision: Decision, status: JobStatus, progress: Progress) -> Loss:
     """The run time of the pods that are killed or have just been taken away; who has left already has lost as much."""
     restarted = replace(status, state=replace(status.state, phase=decision.move.to.value))
-    judge = dataclasses.replace(scene, status=restarted, progress=progress).judge()
+    judge = msgspec.structs.replace(scene, status=restarted, progress=progress).judge()
     ended = [(member, scene.now) for member in scene.members if member.version >= scene.status.version]
     ended += [(member, min(scene.now, member.gone_by() or scene.now)) for member in policies.deleted_members(scene)]
     times = [

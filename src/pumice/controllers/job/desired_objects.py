@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from pumice.controllers.job.podgroup import group_operation, unmet_condition
 from pumice.controllers.job.pods import PodMaker
 from pumice.controllers.job.status import with_progress
 from pumice.controllers.operations import Blame, Create, Emit, Patch
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,8 +47,7 @@ GROWTH_SHARE = 8  # one pod more for each eight that exist
 _PLUGIN = "plugin-"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Desired:
+class Desired(Value):
     """What comes first, what comes with the status, and the pods at last; no status where the Job itself is being changed."""
 
     first: tuple[Operation, ...] = ()
@@ -159,7 +158,7 @@ def _with_warning(job: Job, create: Create) -> Create:
     text = f"{kind} {create.name} was deleted while the job runs: it is made again"
     if create.filled_by:
         text += ", with new keys: pods that run keep the old ones; restart the job if they have to talk to new pods"
-    return dataclasses.replace(create, restored=Emit(job, "Warning", "PluginObjectMissing", text))
+    return msgspec.structs.replace(create, restored=Emit(job, "Warning", "PluginObjectMissing", text))
 
 
 def _hosts_digest(job: Job) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import names
@@ -19,18 +20,19 @@ from pumice.controllers.driver import Controller, Wake, itself
 from pumice.controllers.job import volumes
 from pumice.controllers.job.dead_nodes import SILENCE, Nodes, plan_removals
 from pumice.controllers.job.members import concerns
+from pumice.controllers.job.pace import Pace
 from pumice.controllers.job.plan import plan
 from pumice.controllers.job.podgroup import group_name
 from pumice.controllers.job.policies import recorded_pods
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
-from pumice.controllers.operations import NOTHING_TO_DO, Delete, Emit, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Create, Delete, Emit, Plan
 from pumice.controllers.ownership import is_job
 from pumice.errors import BadInput
 from pumice.kube.informer import Key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pumice.controllers.cache import Cache
     from pumice.controllers.job.dead_nodes import Removals
@@ -76,10 +78,14 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
         pods = cache.of(Pod).find(_LEAVING, node.metadata.name)
         return [_as_key(job) for pod in pods for job in _job_of_pod(pod)]
 
-    rounds = Rounds(restore_s)
+    rounds, pace = Rounds(restore_s), Pace()
 
     def look(_: Cache, key: Key, now: Instant) -> Plan:
-        return _plan(cache, key, now, silence, rounds)
+        return _plan(cache, key, now, silence, rounds, pace)
+
+    async def keep_pace(wake: Callable[[Key], None]) -> None:
+        cache.of(Pod).subscribe(lambda pods: _tell_pace(cache, pace, pods), _is_placed_anew)
+        await pace.run(wake, cache.clock.sleep)
 
     wakes = (
         Wake(Job, itself),
@@ -90,23 +96,49 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
         Wake(Queue, waits_for_queue),
         Wake(Node, has_leavers),
     )
-    return Controller("job", look, wakes, workers=WORKERS)
+    return Controller("job", look, wakes, workers=WORKERS, beside=keep_pace)
 
 
-def _plan(cache: Cache, key: Key, now: Instant, silence: Duration, rounds: Rounds) -> Plan:
+def _plan(cache: Cache, key: Key, now: Instant, silence: Duration, rounds: Rounds, pace: Pace) -> Plan:
     job = cache.of(Job).get(key.namespace, key.name)
     commands = tuple(cache.of(Command).find(_BY_JOB, f"{key.namespace}/{key.name}"))
     pods = tuple(cache.of(Pod).find(_BY_JOB, f"{key.namespace}/{key.name}"))
     nodes = _nodes(cache, pods, silence)
     if job is None:
         rounds.leave(key)
+        pace.forget(key)
         return _orphans(commands, plan_removals(pods, nodes, now, None), now)
-    view = dataclasses.replace(_view(cache, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now))
+    view = msgspec.structs.replace(
+        _view(cache, job, pods, commands, now), nodes=nodes, restores=rounds.is_due(job, now)
+    )
     try:
-        return rounds.schedule_repair(plan(view), job)
+        return rounds.schedule_repair(_paced(plan(view), key, view, pace), job)
     except BadInput as error:
         # Admission refuses such Jobs; where there is none, their owner must hear of it.
         return Plan(((Emit(job, "Warning", "InvalidJob", str(error)),),))
+
+
+def _paced(made: Plan, key: Key, view: JobView, pace: Pace) -> Plan:
+    """The plan, without its pods as long as the pace holds them up."""
+    pods = [each.name for each in made if isinstance(each, Create) and each.kind is Pod]
+    if not pods:
+        pace.wants_none(key)
+        return made
+    if pace.may_make(key, view.job.spec.queue or DEFAULT_QUEUE, pods, has_some=bool(view.pods)):
+        return made
+    return Plan(made.stages[:-1], made.again_at)  # pods come last
+
+
+def _tell_pace(cache: Cache, pace: Pace, pods: Iterable[Pod]) -> None:
+    for pod in pods:
+        metadata = pod.metadata
+        waits = not pod.spec.node_name and cache.of(Pod).get(metadata.namespace, metadata.name) is not None
+        for job in _job_of_pod(pod):
+            pace.saw(_as_key(job), metadata.name, waits=waits)
+
+
+def _is_placed_anew(known: Pod, fresh: Pod) -> bool:
+    return known.spec.node_name != fresh.spec.node_name
 
 
 def _nodes(cache: Cache, pods: Iterable[Pod], silence: Duration) -> Nodes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -11,6 +10,7 @@ from pumice.api.disruptions import CONDITION, RELEASED
 from pumice.api.pods import ENDED
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
 from pumice.digits import whole_number
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class Member(Value):
     pod: Pod
     name: str
     task: str
@@ -113,8 +112,7 @@ def _seen(pod: Pod) -> tuple[object, ...]:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Roster:
+class Roster(Value):
     """Members in the order of tasks and indexes, and the names that others still hold."""
 
     members: tuple[Member, ...]

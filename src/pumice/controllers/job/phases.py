@@ -6,12 +6,12 @@ what they say; in Aborting and Aborted ResumeJob costs no retry, and RestartJob 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
 from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES, Action, JobPhase
 from pumice.controllers.job.defaulting import total_replicas
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +28,7 @@ class Kill(enum.Enum):
     TARGETS = "targets"  # KT
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Move:
+class Move(Value):
     to: JobPhase
     kill: Kill
     costs_retry: bool = False

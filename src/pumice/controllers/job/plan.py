@@ -6,9 +6,9 @@ these is at most one write of the status, which comes before the deeds that it a
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from pumice import instant
@@ -117,7 +117,7 @@ def _plan_decision(scene: Scene, decision: Decision, weighed: Weighed, heard: tu
     recorded = decisions.record(scene, decision, timers)
     patch = status_patch(job, recorded.status)
     assert patch is not None, "a decision always changes the status"
-    judge = dataclasses.replace(scene, status=recorded.status, progress=recorded.progress).judge()
+    judge = msgspec.structs.replace(scene, status=recorded.status, progress=recorded.progress).judge()
     deeds: list[Operation] = [*heard, *_kills(job, judge.members_to_delete(scene.members))]
     if scene.group is not None and recorded.progress.group == scene.group.metadata.uid:
         deeds += _without_group(scene.group)

@@ -7,9 +7,10 @@ version, a restart of single pods names them in the status, and in other phases 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import names
@@ -24,6 +25,7 @@ from pumice.controllers.job.members import roster_of
 from pumice.controllers.job.phases import phase_of
 from pumice.controllers.job.progress import in_ranges, progress_of
 from pumice.digits import counted
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,8 +53,7 @@ _RANK = {
 _END = LifecyclePolicy(event=JobEvent.TIME_LIMIT_EXCEEDED.value, action=Action.TERMINATE_JOB.value)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(Value):
     """Something that a policy may be waiting for."""
 
     event: JobEvent
@@ -66,8 +67,7 @@ class Occurrence:
     is_certain: bool = True  # False: a watch does not show the pod, but it may only be late
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(Value):
     """All that occurrences are read from."""
 
     job: Job
@@ -132,7 +132,7 @@ def _missing(scene: Scene) -> Iterator[Occurrence]:
                 if last is None or not last.is_released:
                     why = _departure(last) if last is not None and last.disruption else f"pod {pod} is gone"
                     missed = Occurrence(JobEvent.POD_EVICTED, scene.now, why, task.name, pod, index)
-                    yield dataclasses.replace(missed, is_certain=index in evicted or pod not in scene.doubted)
+                    yield msgspec.structs.replace(missed, is_certain=index in evicted or pod not in scene.doubted)
 
 
 def recorded_pods(job: Job) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _failures(fresh: Sequence[Member]) -> Iterator[Occurrence]:
         if member.phase == "Failed" and not member.is_leaving:
             why = f"pod {member.name} failed ({member.failure})"
             occurrence = _of(member, JobEvent.POD_FAILED, member.finished_at(), why)
-            yield dataclasses.replace(occurrence, exit_code=member.exit_code, lasting=True)
+            yield msgspec.structs.replace(occurrence, exit_code=member.exit_code, lasting=True)
 
 
 def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
@@ -189,7 +189,7 @@ def _tasks(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
         if ended and succeeded[task.name] >= task.replicas:
             last = max(ended, key=lambda member: member.finished_at())
             occurrence = _of(last, JobEvent.TASK_COMPLETED, last.finished_at(), f"task {task.name} is complete")
-            yield dataclasses.replace(occurrence, lasting=True)
+            yield msgspec.structs.replace(occurrence, lasting=True)
         unfinished = [member for member in members if not member.is_finished]
         restarts = sum(member.restarts for member in unfinished)
         if task.max_retry >= 0 and unfinished and restarts >= task.max_retry:
@@ -205,7 +205,7 @@ def _pending(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
             why = f"pod {member.name} is still pending"
             occurrence = _of(member, JobEvent.POD_PENDING, member.created_at(), why)
             if resolve(scene, occurrence) is not None:
-                yield dataclasses.replace(occurrence, lasting=True)
+                yield msgspec.structs.replace(occurrence, lasting=True)
 
 
 def _tasks_with_patience(job: Job) -> set[str]:

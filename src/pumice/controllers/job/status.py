@@ -5,7 +5,6 @@ Two things differ from Volcano on purpose: the counters of a finished Job stay, 
 
 from __future__ import annotations
 
-import dataclasses
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from pumice.controllers.job.podgroup import unmet_condition
 from pumice.controllers.job.progress import in_ranges, progress_of, record_progress
 from pumice.controllers.operations import Patch
 from pumice.digits import ranges
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,15 +40,14 @@ _UNHURRIED = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Value):
     pending: int = 0
     running: int = 0
     succeeded: int = 0
     failed: int = 0
     unknown: int = 0
     terminating: int = 0
-    tasks: Mapping[str, Mapping[str, int]] = dataclasses.field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, int]] = msgspec.field(default_factory=dict)
 
 
 def count(members: Iterable[Member], doomed: Iterable[Member]) -> Counters:

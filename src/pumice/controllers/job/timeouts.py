@@ -7,7 +7,6 @@ an act when its cause is gone: the pod of that name runs again, the gang is whol
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -15,6 +14,7 @@ from pumice.api.batch import JobEvent
 from pumice.api.scheduling import PodGroupPhase
 from pumice.controllers.job.policies import Occurrence
 from pumice.controllers.job.progress import TIMERS_MAX, Timer
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,16 +24,14 @@ if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Value):
     """What is to be done, and why."""
 
     action: str
     occurrence: Occurrence
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighed(Value):
     """What is due now, the timers to keep, those that are new, and when the next thing is due."""
 
     due: tuple[Ruling, ...]

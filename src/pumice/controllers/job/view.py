@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.controllers.job.dead_nodes import Nodes
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
 NO_NODES = Nodes()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(Value):
     """The world around one Job at one moment."""
 
     job: Job
@@ -33,9 +34,9 @@ class JobView:
     queue_name: str = ""  # the Job's, or its namespace's; empty: the Job's
     claims: frozenset[str] = frozenset()  # names of the claims in the namespace, as far as the Job names them
     # How pods that are gone were last seen, by name; it explains, and tells a release from a loss.
-    deleted_pods: Mapping[str, Pod] = dataclasses.field(default_factory=dict)
+    deleted_pods: Mapping[str, Pod] = msgspec.field(default_factory=dict)
     # Names of pods that were there and that no watch shows, though the server has not said that they are gone: it may merely be late.
     doubted: frozenset[str] = frozenset()
-    priorities: Mapping[str, int] = dataclasses.field(default_factory=dict)  # value of each PriorityClass
+    priorities: Mapping[str, int] = msgspec.field(default_factory=dict)  # value of each PriorityClass
     nodes: Nodes = NO_NODES
     restores: bool = False  # it is time to see whether what plugins made is still there

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from pumice.controllers.job.defaulting import makes_claim
 from pumice.controllers.operations import Blame, Create, Patch
 from pumice.controllers.ownership import owned_metadata
 from pumice.kube.requests import PatchType
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -25,8 +25,7 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX_CHARS = 12
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(Value):
     """What it takes for all claims to exist, those that cannot be made, and what to record of the rest."""
 
     operations: tuple[Operation, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +18,7 @@ from pumice.controllers.jobflow.patching import apply_patch
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Plan
 from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,19 +34,17 @@ AGAIN_S = 1  # how often a flow that waits for pods to answer is looked at
 PROBLEM = "SyncJobFlow"  # Volcano's reason for whatever keeps a flow from going on
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """A flow and what its Jobs are made from and made of; Jobs and pods by the Job's name."""
 
     flow: JobFlow
-    templates: Mapping[str, JobTemplate] = dataclasses.field(default_factory=dict)
-    jobs: Mapping[str, Job] = dataclasses.field(default_factory=dict)
-    pods: Mapping[str, Sequence[Pod]] = dataclasses.field(default_factory=dict)
-    answers: Mapping[Question, bool] = dataclasses.field(default_factory=dict)
+    templates: Mapping[str, JobTemplate] = msgspec.field(default_factory=dict)
+    jobs: Mapping[str, Job] = msgspec.field(default_factory=dict)
+    pods: Mapping[str, Sequence[Pod]] = msgspec.field(default_factory=dict)
+    answers: Mapping[Question, bool] = msgspec.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FlowPlan:
+class FlowPlan(Value):
     plan: Plan
     questions: tuple[Question, ...] = ()
 
@@ -162,7 +160,7 @@ def _may_start(view: View, part: Flow) -> probes.Verdict:
         own = probes.NOT_CONCERNED
         if job is not None and depends_on is not None and depends_on.probe is not None:
             own = probes.examine(depends_on.probe, job, view.pods.get(name, ()), view.answers)
-        verdict &= dataclasses.replace(own, passed=own.concerned and own.passed)
+        verdict &= msgspec.structs.replace(own, passed=own.concerned and own.passed)
     return verdict
 
 

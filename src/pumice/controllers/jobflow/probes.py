@@ -6,10 +6,10 @@ there, as many as the task's minimum, and every one of them must pass.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import names
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,8 +23,7 @@ HTTP_PORT = 80
 _RUNNING = "Running"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class Question(Value):
     """Something to ask of one pod: an HTTP GET if there is a path, else whether the port is open."""
 
     address: str
@@ -33,8 +32,7 @@ class Question:
     header: tuple[str, str] | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value):
     concerned: bool = False  # some probe has to do with the Job
     passed: bool = True
     questions: tuple[Question, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,6 +20,7 @@ from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Patch, Plan
 from pumice.controllers.ownership import SUBMISSION, controller_reference
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,7 @@ _BUDGETS = (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE)  # the first one
 _LABELS = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.USER)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """A group that is there or should be, and all pods that belong to it, whether they say so already or not."""
 
     name: str

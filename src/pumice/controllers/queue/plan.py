@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import names
@@ -12,6 +13,7 @@ from pumice.api.batch import DEFAULT_QUEUE, Action
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase, Queue, QueueState
 from pumice.controllers.operations import Apply, Blame, Create, Emit, Patch, Plan, consume
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +35,7 @@ _SHUT = frozenset({CLOSED, CLOSING})
 _COUNTERS = tuple(phase.value.lower() for phase in PodGroupPhase)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """A queue and what decides about it."""
 
     name: str
@@ -45,8 +46,7 @@ class View:
     parent_is_to_open: bool = False  # a Command says so, and has not been carried out
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Decision:
+class _Decision(Value):
     state: str
     by_parent: bool  # closed by its parent, and opened with it
     news: tuple[Emit, ...] = ()
@@ -133,7 +133,7 @@ def _obey(view: View, queue: Queue, command: Command) -> _Decision:
             return _sync(view, queue)
         case action:
             text = f"Command {command.metadata.key} asks for {action!r}, which no queue can do: use OpenQueue or CloseQueue"
-            return dataclasses.replace(_sync(view, queue), news=(Emit(queue, "Warning", "UnknownAction", text),))
+            return msgspec.structs.replace(_sync(view, queue), news=(Emit(queue, "Warning", "UnknownAction", text),))
 
 
 def _open(view: View, queue: Queue) -> _Decision:
@@ -153,7 +153,7 @@ def _close(view: View, queue: Queue) -> _Decision:
     if queue.metadata.name == ROOT_QUEUE:
         text = "the root queue cannot be closed; close the queues below it"
         news = (Emit(queue, "Warning", Action.CLOSE_QUEUE.value, text),)
-        return dataclasses.replace(_sync(view, queue), news=news)
+        return msgspec.structs.replace(_sync(view, queue), news=news)
     state = CLOSED if queue.status.state == CLOSED else _closing(view.groups)
     left = f": {len(view.groups)} groups are left" if state == CLOSING else ""
     news = (Emit(queue, "Normal", Action.CLOSE_QUEUE.value, f"the queue is {state.lower()}{left}"),)

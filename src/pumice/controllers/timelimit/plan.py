@@ -10,7 +10,6 @@ conditions too, has overtaken one of ours, it is written again.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +22,7 @@ from pumice.api.pods import ENDED, Pod, is_living
 from pumice.api.run_time import NO_RUN, Run, limit_of, run_of, start_time, started_at
 from pumice.api.scheduling import PodGroup, PodGroupConditionType
 from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Patch, Plan
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,7 @@ WARNING = PodGroupConditionType.TIME_LIMIT_WARNING.value
 EXCEEDED = PodGroupConditionType.TIME_LIMIT_EXCEEDED.value
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """A PodGroup, ours or Kubernetes' own, all pods that name it, and its Job if it has one that is known."""
 
     group: PodGroup | NativePodGroup
@@ -71,8 +70,7 @@ def plan(view: View, now: Instant) -> Plan:
     return _plan_run(view, _TimedRun(run, limit, started, now), members, leftover)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _TimedRun:
+class _TimedRun(Value):
     """One run of a gang: what is recorded of it, when it is warned and when it ends."""
 
     recorded: Run

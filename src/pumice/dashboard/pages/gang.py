@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice import instant
 from pumice.api.validation.names import dns_subdomain_problem
@@ -14,6 +15,7 @@ from pumice.errors import PumiceError
 from pumice.processes.access import LOGS, PODGROUPS, Denied
 from pumice.processes.questions import own_only
 from pumice.record.model import without_others
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,8 +54,7 @@ FACTORS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Span:
+class Span(Value):
     """A time on the line: from and to, in its units; a mark has no width."""
 
     kind: str
@@ -62,8 +63,7 @@ class Span:
     title: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class Line(Value):
     spans: tuple[Span, ...]
     ticks: tuple[tuple[float, str], ...]
     now: float
@@ -81,7 +81,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
     detail = await looking.answers.gang(namespace, name)
     if detail is not None and looking.sees.namespaces is not None:
-        detail = dataclasses.replace(looking.sees, namespaces=looking.sees.namespaces | {namespace}).detail(detail)
+        detail = msgspec.structs.replace(looking.sees, namespaces=looking.sees.namespaces | {namespace}).detail(detail)
     past = await looking.answers.past(namespace, job)
     buttons = await actions.of_gang(looking.person, namespace, name, job) if looking.writes else []
     gang = detail.gang if detail is not None else known

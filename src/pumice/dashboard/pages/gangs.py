@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pumice.dashboard import figures
 from pumice.digits import whole_number
 from pumice.processes.access import Denied
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,7 @@ SORTS: Mapping[str, tuple[str, Callable[[model.Gang, str], Any]]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class Row(Value):
     gang: model.Gang
     standing: str
     holds: float

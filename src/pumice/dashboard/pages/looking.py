@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice.processes.access import Denied
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 VALUE_CHARS_MAX = 253  # of a parameter: as long as a name can be
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Looking:
+class Looking(Value, kw_only=True):
     """One look at one page."""
 
     state: model.State
@@ -47,8 +46,7 @@ class Looking:
         return self.sees.namespaces is None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Page:
+class Page(Value):
     """Where it is, what it is called, and what it shows."""
 
     path: str

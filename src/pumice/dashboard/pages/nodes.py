@@ -7,12 +7,12 @@ has what is looked at and no more.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from pumice.dashboard import figures
 from pumice.dashboard.pages import queues
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +26,7 @@ SQUARE, GAP, ROW_SQUARES = 14, 3, 8
 SQUARES_MAX = 64  # of one node; more are drawn as one bar
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Value):
     """A part of a square that somebody holds."""
 
     x: float
@@ -37,8 +36,7 @@ class Piece:
     title: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Value):
     """One node."""
 
     node: model.Node
@@ -53,8 +51,7 @@ class Tile:
     title: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Value):
     """Nodes of one hyper node, or some in a row; `tiles` are empty where it is drawn as sums."""
 
     name: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.dashboard import figures
 from pumice.dashboard.pages import last_day, queues
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +21,7 @@ ROWS = 6  # of each list
 QUEUES_SHOWN = 12
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Value):
     """Units of the main resource."""
 
     resource: str
@@ -40,8 +39,7 @@ class Totals:
         return self.used / self.total * 100 if self.total else 0.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Why:
+class Why(Value):
     """Gangs that wait for the same reason."""
 
     code: str
@@ -52,8 +50,7 @@ class Why:
     share: float  # of the largest group
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Day:
+class Day(Value):
     """The last day, by the record."""
 
     percent: float | None

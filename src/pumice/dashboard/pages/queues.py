@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
 from pumice.dashboard import actions, figures
 from pumice.dashboard.pages import last_day
 from pumice.record.facts import is_gpu
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,16 +22,14 @@ DEPTH_MAX = 32  # a ring of parents ends too
 SPARK = {"width": 72, "height": 22, "step": 3}  # a bar for each hour of a day
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Past:
+class Past(Value):
     """GPUs on average, by hour of the last day: bars with their place, height and words."""
 
     mean: float
     bars: tuple[tuple[int, float, str], ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class Row(Value):
     """Units of the main resource; None where the policy or the owner says nothing."""
 
     queue: model.Queue

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 from pumice import instant
 from pumice.dashboard import figures
 from pumice.dashboard.pages import nodes, queues
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +27,7 @@ BACK_MAX = 24 * instant.HOUR  # how far one looks back and ahead, at most
 AHEAD_MAX = 7 * 24 * instant.HOUR
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Span:
+class Span(Value):
     """A time of a gang; `end` None: nobody knows."""
 
     kind: str  # running, open (no end is known), reserved, forecast, waiting or others
@@ -38,8 +39,7 @@ class Span:
     lanes: int = 1  # beside each other in the row
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Line:
+class Line(Value):
     """A row before it is drawn; without spans it is a heading, with the look of what is below."""
 
     label: str
@@ -48,8 +48,7 @@ class Line:
     look: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Value):
     kind: str
     x: float
     y: float
@@ -58,8 +57,7 @@ class Bar:
     title: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class Row(Value):
     line: Line
     y: int
     bars: tuple[Bar, ...]
@@ -70,8 +68,7 @@ class Row:
         return bool(self.line.spans) and self.line.spans[-1].kind == "waiting"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Value):
     rows: tuple[Row, ...]
     ticks: tuple[tuple[float, str], ...]
     now: float
@@ -157,7 +154,7 @@ def by_node(
             elif key:
                 there.append(Span("others", now, None, "gangs that you may not see"))
         count = min(len(there), LANES_MAX) or 1
-        spans = [dataclasses.replace(each, lane=place, lanes=count) for place, each in enumerate(there[:LANES_MAX])]
+        spans = [msgspec.structs.replace(each, lane=place, lanes=count) for place, each in enumerate(there[:LANES_MAX])]
         for gang in coming.get(node.name, ()):
             planned = (each for each in _spans(gang, now, looks.get(gang.queue, figures.REST), told=f"{gang.key}: "))
             spans += [each for each in planned if each.kind == "forecast"]

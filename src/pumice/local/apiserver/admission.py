@@ -5,7 +5,6 @@ Hooks and webhooks speak the same AdmissionReview, so one function can serve bot
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from pumice.local.apiserver import builtin_admission
 from pumice.local.apiserver.quota import Quotas
 from pumice.local.apiserver.reviews import answer_patch, refuse, review_request
 from pumice.local.apiserver.webhooks import Webhooks
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 Review = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(Value):
     """An admission function in this process: takes an AdmissionReview's `request`, returns its `response`.
 
     `collections` are names such as "pods" and "jobs.batch.volcano.sh"; `operations` CREATE, UPDATE, DELETE.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import quantity
 from pumice.local.apiserver import crds, pods
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,7 @@ def _no_checks(_: Object, __: Object | None) -> list[Cause]:
     return []
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Value):
     """The hooks of one kind. `status` gives the status of a new object; None leaves what the creator wrote."""
 
     default: Callable[[Object], None] = _nothing

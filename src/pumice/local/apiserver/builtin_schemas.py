@@ -7,13 +7,14 @@ refused, missing required fields are named.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 
 from pumice.local.apiserver.structures import Structure, structures
+from pumice.values import Mutable
 
 _SCALAR_SCHEMAS: dict[str, dict[str, Any]] = {
     "string": {"type": "string"},
@@ -40,13 +41,12 @@ _IN_STATUS = "~"
 DEPTH_MAX = 100  # deeper objects exist in no schema but JSONSchemaProps, and a bomb must not exhaust the stack
 
 
-@dataclasses.dataclass(slots=True)
-class Findings:
+class Findings(Mutable):
     """What a walk found, as paths such as `spec.containers[0].imagee`."""
 
-    unknown: list[str] = dataclasses.field(default_factory=list)
-    mistyped: list[tuple[str, str]] = dataclasses.field(default_factory=list)
-    missing: list[str] = dataclasses.field(default_factory=list)
+    unknown: list[str] = msgspec.field(default_factory=list)
+    mistyped: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    missing: list[str] = msgspec.field(default_factory=list)
 
 
 def _schema_of(notation: str, mark: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from pumice import cel
 from pumice.local.apiserver.schema import StructuralSchema
 from pumice.local.apiserver.store import decode, encode
 from pumice.local.apiserver.structures import Resource, Subresource
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.violations import Cause
@@ -24,8 +24,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _FORBIDDEN_WORDS = ("$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Column:
+class Column(Value):
     name: str
     type: str
     path: str
@@ -34,8 +33,7 @@ class Column:
     priority: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CustomVersion:
+class CustomVersion(Value):
     """One served version of a custom kind."""
 
     resource: Resource
@@ -129,6 +127,14 @@ def default(crd: dict[str, Any]) -> None:
         for column in version.get("additionalPrinterColumns") or ():
             if column.get("priority") == 0:
                 del column["priority"]
+
+
+def accepted(crd: dict[str, Any], now: str) -> dict[str, Any]:
+    """A definition as it stands in the store; `crd` is changed in place."""
+    default(crd)
+    crd["metadata"] |= {"generation": 1, "finalizers": [CLEANUP]}
+    crd["status"] = accepted_status(crd, now)
+    return crd
 
 
 def validate(crd: dict[str, Any]) -> list[Cause]:

@@ -5,7 +5,6 @@ present -> terminating (deletionTimestamp set; finalizers, a pod's node or a nam
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice import instant
@@ -15,6 +14,7 @@ from pumice.local.apiserver.decoding import read_typed
 from pumice.local.apiserver.selection import compile_selection
 from pumice.local.apiserver.store import decode, encode
 from pumice.local.apiserver.writing import is_finished
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.admission import Admission
@@ -40,8 +40,7 @@ _ANSWERED_WITH_OBJECT = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Options:
+class Options(Value):
     """What a caller wants of a deletion."""
 
     grace_s: int | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import dataclasses
 import functools
 import ssl
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from pumice.local.apiserver import failures
 from pumice.local.apiserver.request_parsing import ANONYMOUS, Caller
 from pumice.local.apiserver.store import encode
 from pumice.local.streams import Streams
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,7 @@ WEBHOOK_ANSWER_BYTES_MAX = 3 * 2**20
 _JSON = {"content-type": "application/json"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Address:
+class Address(Value):
     """Where to listen. `certificate`, `key` and `client_authority` are files in PEM; without them there is no TLS."""
 
     host: str = "127.0.0.1"

@@ -6,7 +6,6 @@ Only reading: answers are JSON, which the same clients accept. The field table c
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import json
 from importlib import resources as files
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pumice import instant
 from pumice.local.apiserver.store import decode
 from pumice.local.apiserver.structures import structures
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,8 +29,7 @@ class ProtobufError(ValueError):
     """Bytes that are no object of a known kind."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(Value):
     name: str
     notation: str
     keeps_zero: bool

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any
 
 from pumice import selectors
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import decode
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +27,7 @@ CALLERS_KEPT_MAX = 1_024
 Rule = dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class Question(Value):
     """May the caller do this? Either a resource or a path is meant."""
 
     verb: str

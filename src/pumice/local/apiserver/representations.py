@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice.local.apiserver.store import decode, encode
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 ACCEPT_CHARS_MAX = 4_096
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class Form(Value):
     """`kind` is "", "Table" or "PartialObjectMetadata"."""
 
     kind: str = ""

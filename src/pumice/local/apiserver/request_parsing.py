@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice import yamltext
 from pumice.kube.transport import BODY_BYTES_MAX, Request
 from pumice.local.apiserver import failures, protobuf
 from pumice.local.apiserver.store import decode
 from pumice.local.apiserver.structures import built_in_resources
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,22 +26,20 @@ YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Value):
     """Who asks, once a certificate, a token or nothing at all has been looked at."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
 
 ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 ROOT = Caller("system:admin", ("system:masters", "system:authenticated"))
 
 
-@dataclasses.dataclass(slots=True)
-class Call:
+class Call(Mutable):
     """One request on a resource. `warnings` collects what the client is told beside the answer."""
 
     request: Request
@@ -49,7 +49,7 @@ class Call:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
 
     @property
     def query(self) -> Mapping[str, str]:

@@ -29,8 +29,14 @@ class StructuralSchema:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._ruled = _contains(schema, "x-kubernetes-validations")
-        self._listed = _contains(schema, "x-kubernetes-list-type")
+
+    @functools.cached_property
+    def _ruled(self) -> bool:
+        return _contains(self.schema, "x-kubernetes-validations")
+
+    @functools.cached_property
+    def _listed(self) -> bool:
+        return _contains(self.schema, "x-kubernetes-list-type")
 
     @functools.cached_property
     def validator(self) -> jsonschema_rs.Draft202012Validator:

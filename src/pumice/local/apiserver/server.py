@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import random
 import time
 from typing import TYPE_CHECKING, Any, Self
@@ -29,9 +28,10 @@ from pumice.local.apiserver.reading import Reader
 from pumice.local.apiserver.registry import UNRECONCILED
 from pumice.local.apiserver.representations import PLAIN
 from pumice.local.apiserver.request_parsing import Call, Caller, require_servable, resolve
-from pumice.local.apiserver.store import Broken, Store, encode
+from pumice.local.apiserver.store import Broken, Store, decode, encode
 from pumice.local.apiserver.tables import TableMaker
 from pumice.local.apiserver.writing import Writer
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,20 +46,20 @@ WARNING_CHARS_MAX = 512
 _JSON = {"content-type": "application/json"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Value):
     """What a server is told when it starts; every field has a sensible default for a test."""
 
     now: Callable[[], Instant] = time.time_ns
-    chance: random.Random = dataclasses.field(default_factory=random.SystemRandom)
+    chance: random.Random = msgspec.field(default_factory=random.SystemRandom)
     hooks: Sequence[Hook] = ()
     dispatch: Dispatch | None = None  # how webhooks are called
-    tokens: Mapping[str, Caller] = dataclasses.field(default_factory=dict)
+    tokens: Mapping[str, Caller] = msgspec.field(default_factory=dict)
     signing_key: bytes = b""  # empty: a fresh one, so tokens of service accounts end with the process
     certificate: str = ""  # of the authority that clients should trust, in PEM
     address: str = "127.0.0.1"
     port: int = 6443
     alpha: frozenset[str] = frozenset()
+    definitions: Sequence[bytes] = ()  # CRDs that are there from the start; known to be good, and not checked again
 
 
 class Server:
@@ -92,6 +92,8 @@ class Server:
         self.backend.store.listeners.append(self._follow_definitions)
         for collection, obj in bootstrap.initial_objects(settings.address, settings.port):
             defaults.install(collection, obj)
+        for body in settings.definitions:
+            defaults.install(crds.COLLECTION, crds.accepted(decode(body), self.backend.timestamp()))
         EventRetention(self.backend)
         self.housekeeping.look_at_everything()
 

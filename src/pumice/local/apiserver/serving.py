@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime as dt
 import os
 import secrets
@@ -17,6 +16,7 @@ from pumice.local.apiserver.http import Address, Listener, WebhookClient
 from pumice.local.apiserver.journal import SqliteJournal
 from pumice.local.apiserver.kubelet import KubeletLogs
 from pumice.local.apiserver.server import Server, Settings
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,8 +28,7 @@ SERVER_NAME = "kube-apiserver-kubelet-client"
 ADMINISTRATOR, ADMINISTRATORS = "pumice-admin", ("system:masters",)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value):
     """Where a server lives. `folder` gets keys and the kubeconfig; a durable server keeps its log there too."""
 
     folder: Path
@@ -80,7 +79,7 @@ class EmbeddedServer:
                 f"port {place.port} of {place.host}: nothing can listen there ({why}); end what does, or choose another port"
             ) from error
         self._stack.push_async_callback(listener.stop)
-        settings = dataclasses.replace(
+        settings = msgspec.structs.replace(
             self._settings,
             signing_key=self._settings.signing_key or key,
             certificate=authority.certificate.decode(),

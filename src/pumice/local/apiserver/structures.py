@@ -6,18 +6,20 @@ A notation is "string", "integer", "boolean", "number", "bytes", "quantity", "in
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import json
 from importlib import resources as files
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from pumice.values import Value
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class Field(Value):
     """One field: how it is written, how apply owns it (`keys`, `is_set`, `atomic`) and how a strategic patch merges it."""
 
     notation: str
@@ -34,15 +36,13 @@ class Field:
         return name if found else ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Structure:
+class Structure(Value):
     fields: Mapping[str, Field]
     required: tuple[str, ...] = ()
     atomic: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(Value):
     name: str
     kind: str
     group: str
@@ -51,8 +51,7 @@ class Subresource:
     type_name: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Value):
     """A kind as the API serves it. Two resources may share one `collection` (events of both groups do)."""
 
     group: str
@@ -64,7 +63,7 @@ class Resource:
     verbs: tuple[str, ...]
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
+    subresources: Mapping[str, Subresource] = msgspec.field(default_factory=dict)
     type_name: str = ""  # "" for custom kinds
     collection: str = ""
 

@@ -6,11 +6,11 @@ initial state -> bookmark (if asked for) -> changes as they settle -> end of tim
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import encode
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,8 +25,7 @@ CHUNK_BYTES_MAX = (
 )  # lines are joined up to this size, so that one slow reader does not hold a copy of everything
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Value):
     """What one watcher asked for. `matches` is its namespace and selectors, `render` the form it wants objects in."""
 
     collection: Collection

@@ -9,12 +9,14 @@ end is final.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from pumice import instant
 from pumice.api.pods import ENDED
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,19 +38,16 @@ class Role(enum.Enum):
     MAIN = "main"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Value):
     reason: str
     message: str = ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Running:
+class Running(Value):
     started_at: Instant
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Value):
     exit_code: int
     started_at: Instant
     finished_at: Instant
@@ -59,8 +58,7 @@ class Ended:
 State: TypeAlias = Waiting | Running | Ended
 
 
-@dataclasses.dataclass(slots=True)
-class ContainerRecord:
+class ContainerRecord(Mutable):
     """What happened to one container so far; whatever runs it writes it."""
 
     name: str
@@ -176,8 +174,7 @@ def _sidecars_begun(records: Sequence[ContainerRecord], has_begun: bool) -> bool
     return has_begun or not any(_is_fresh(record) for record in records if record.role is Role.SIDECAR)
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class PodReport:
+class PodReport(Mutable, kw_only=True):
     """What a node says of one pod; times of transition are kept from report to report."""
 
     records: list[ContainerRecord]
@@ -192,7 +189,7 @@ class PodReport:
     message: str = ""
     failed: bool = False  # whatever its containers say: killed by a deadline, or lost
     is_settled: bool = True  # False: the pod still holds what others wait for, so its end is not told yet
-    _transitions: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)  # type -> status, since when
+    _transitions: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)  # type -> status, since when
 
     @property
     def phase(self) -> str:

@@ -11,10 +11,11 @@ patch with the latest of it; what changed twice meanwhile is written once.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import enum
 import ipaddress
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api import decoding, names
 from pumice.api.changes import Deleted, Upserted
@@ -110,7 +111,7 @@ class PretendAgent:
         self._recorder = Recorder(client, component="kubelet", clock=clock, log=log)
         self._log = log
         now, agent = clock.now(), {names.NODE_AGENT: own_identity()}
-        kept = [dataclasses.replace(facts, annotations={**agent, **facts.annotations}) for facts in nodes]
+        kept = [msgspec.structs.replace(facts, annotations={**agent, **facts.annotations}) for facts in nodes]
         self._nodes = {
             facts.name: _PretendNode(facts, decoding.decode_value(Node, facts.manifest(now))) for facts in kept
         }

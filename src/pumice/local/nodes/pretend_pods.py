@@ -11,10 +11,11 @@ What a pod's annotations say wins over what the agent was told; see names.PRETEN
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import signal
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import instant
 from pumice.api import names
@@ -23,6 +24,7 @@ from pumice.digits import whole_number
 from pumice.errors import BadInput
 from pumice.local.nodes import distributions
 from pumice.local.nodes.containers import BACK_OFF_RESET_S, KILLED, PodReport, Role, back_off_s, records_of, restarts
+from pumice.values import Value
 
 if TYPE_CHECKING:
     import random
@@ -48,8 +50,7 @@ class Stage(enum.Enum):
     GONE = "gone"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Behaviour:
+class Behaviour(Value, kw_only=True):
     """What pods do that say nothing themselves: by default they start at once, run for ever and stop at once."""
 
     start: Seconds = AT_ONCE
@@ -58,8 +59,7 @@ class Behaviour:
     failure_rate: float = 0.0  # the share of those that end which end with exit code 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Value):
     """How long this pod takes to start, to run and to stop, and how it ends."""
 
     start_s: float
@@ -85,13 +85,13 @@ def with_annotations(pod: Pod, plan: Plan) -> Plan:
     wishes = pod.metadata.annotations
     try:
         if names.PRETEND_RUN in wishes:
-            plan = dataclasses.replace(plan, run_s=distributions.seconds(wishes[names.PRETEND_RUN]), exit_code=0)
+            plan = msgspec.structs.replace(plan, run_s=distributions.seconds(wishes[names.PRETEND_RUN]), exit_code=0)
         if names.PRETEND_EXIT_CODE in wishes:
-            plan = dataclasses.replace(plan, exit_code=_exit_code(wishes[names.PRETEND_EXIT_CODE]))
+            plan = msgspec.structs.replace(plan, exit_code=_exit_code(wishes[names.PRETEND_EXIT_CODE]))
         if names.PRETEND_STOP in wishes:
-            plan = dataclasses.replace(plan, stop_s=distributions.seconds(wishes[names.PRETEND_STOP]))
+            plan = msgspec.structs.replace(plan, stop_s=distributions.seconds(wishes[names.PRETEND_STOP]))
     except BadInput as error:
-        return dataclasses.replace(plan, complaint=str(error))
+        return msgspec.structs.replace(plan, complaint=str(error))
     return plan
 
 

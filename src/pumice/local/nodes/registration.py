@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import platform
 import socket
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice import __version__, instant
 from pumice.api.coordination import Lease
@@ -21,6 +22,7 @@ from pumice.kube import errors
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.process.leftovers import start_time
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,15 +48,14 @@ _GOOD_CONDITIONS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFacts:
+class NodeFacts(Value, kw_only=True):
     """What a node says of itself; `capacity` is all allocatable, because nothing of the system runs in it."""
 
     name: str
     runtime: str  # "pretend" or "process"
     capacity: Mapping[str, str]
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
+    annotations: Mapping[str, str] = msgspec.field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
     address: str = "127.0.0.1"
     port: int = 0  # where logs can be asked for; 0: nowhere

@@ -6,7 +6,6 @@ in a later cycle, when the victims have left.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.evicting.share_bound import ShareBound
 from pumice.scheduling.placing import pending, turns
 from pumice.scheduling.placing.heap import Heap
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +62,7 @@ def run(session: Session) -> None:
         _Preempting(session, arguments, queue, starving[queue.name]).run()
 
 
-@dataclasses.dataclass(slots=True)
-class _Preempting:
+class _Preempting(Mutable):
     """Preemption within one queue."""
 
     session: Session
@@ -267,8 +266,7 @@ def _is_preempted(task: Task) -> bool:
     )
 
 
-@dataclasses.dataclass(slots=True)
-class _Trial:
+class _Trial(Mutable):
     """Tries one node after the other for one pod; what it leaves behind in the statement is one working place, or nothing."""
 
     session: Session

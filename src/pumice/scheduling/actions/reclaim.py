@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.placing import pending, turns
 from pumice.scheduling.placing.heap import Heap
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
@@ -93,8 +93,7 @@ def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: 
     return False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Trial:
+class _Trial(Value):
     """Tries one node after the other for one pod; what it leaves behind in the statement is one working place, or nothing."""
 
     session: Session

@@ -35,10 +35,9 @@ A = TypeVar("A", bound=Args)
 DURATIONS_KEPT_MAX = 256
 
 
-@functools.cache
 def _argument_names(kind: type[Args]) -> frozenset[str]:
-    """The names that the policy file may use; asked in every cycle, and slow to find out."""
-    return frozenset(field.encode_name for field in msgspec.structs.fields(kind)) - {"<named>"}
+    """The names that the policy file may use."""
+    return frozenset(kind.__struct_encode_fields__) - {"<named>"}
 
 
 def read(kind: type[A], option: PluginOption, source: str) -> A:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.failures import Failure
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class VolumeChoice:
+class VolumeChoice(Value):
     """What becomes of a claim before its pod is bound: it gets this volume, or (volume empty) one is made near the node."""
 
     claim: str  # namespace/name
@@ -34,8 +32,7 @@ class VolumeChoice:
     node: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeviceChoice:
+class DeviceChoice(Value):
     """What is written into a claim before its pod is bound: that the pod uses it, and the devices where it had none so far."""
 
     claim: str  # namespace/name
@@ -68,8 +65,7 @@ class GangCommit(Value):
     mends: bool = False  # completes an attempt that was cut short
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(Value):
     """A victim: by which rule it goes, for which gang (empty: for none), and what that does to its own."""
 
     task: Task
@@ -87,16 +83,14 @@ class Evict:
         return Story(self.rule, self.cause.code.value, self.cause.text, claimant=Party(gang=self.claimant))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Value):
     """A pod is told that it, or others of its gang, will have to go."""
 
     task: Task
     about: disruptions.Notice
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Release:
+class Release(Value):
     """Members of a gang that was never started as a whole and cannot be finished, or that will never run: they give their room back."""
 
     gang: str
@@ -253,8 +247,7 @@ class GangReport(Struct, frozen=True):
         return self.why.text if self.why is not None else ""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stranded:
+class Stranded(Value):
     """GPUs of one resource that are free, and how many of them workers with so many each could use; in whole GPUs."""
 
     resource: str
@@ -268,8 +261,7 @@ class Stranded:
         return self.free - self.usable
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueFigures:
+class QueueFigures(Value):
     """A queue's books at the end of the cycle, as the plugin that divides the cluster keeps them."""
 
     allocated: Amounts

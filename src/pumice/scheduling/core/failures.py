@@ -8,12 +8,14 @@ then the cycle starts and evicts nothing, and says why.
 
 from __future__ import annotations
 
-import dataclasses
 import traceback
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,8 +34,7 @@ class BadAnswer(TypeError):
         self.module = type(plugin).__module__
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Value):
     """A plugin (or, where none was on the way, the engine itself) raised, in the turn of this gang or of none."""
 
     plugin: str
@@ -46,12 +47,11 @@ class Failure:
         return Reason(Code.PLUGIN_FAILED, self.plugin, Facts(name=self.plugin, text=self.error), cure=Cure.CHANGE)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Value):
     """What this cycle is planned without."""
 
-    gangs: Mapping[str, Failure] = dataclasses.field(default_factory=dict)
-    plugins: Mapping[str, Failure] = dataclasses.field(default_factory=dict)
+    gangs: Mapping[str, Failure] = msgspec.field(default_factory=dict)
+    plugins: Mapping[str, Failure] = msgspec.field(default_factory=dict)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -61,9 +61,9 @@ class Aside:
         """What to leave out next; None where there is nothing left to do without."""
         of_plugin = sum(each.plugin == failure.plugin for each in self.gangs.values())
         if failure.gang and failure.gang not in self.gangs and of_plugin < GANGS_ASIDE_MAX:
-            return dataclasses.replace(self, gangs={**self.gangs, failure.gang: failure})
+            return msgspec.structs.replace(self, gangs={**self.gangs, failure.gang: failure})
         if failure.plugin and failure.plugin not in self.plugins:
-            return dataclasses.replace(self, plugins={**self.plugins, failure.plugin: failure})
+            return msgspec.structs.replace(self, plugins={**self.plugins, failure.plugin: failure})
         return None
 
 

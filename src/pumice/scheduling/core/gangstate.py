@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -93,8 +93,7 @@ class SubState:
         return tally[Status.PIPELINED] + tally.ready + tally.waiting_best_effort >= self.minimum
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LastTry:
+class LastTry(Value):
     """Where a discarded plan had put a task: what a person wants to know who asks why it waits."""
 
     status: Status
@@ -112,8 +111,7 @@ class Holder(Protocol):
     def __hash__(self) -> int: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class Ranking(Value, eq=False):
     """Gangs that were put in order together; their places hold until something moves."""
 
     moves: int  # of the session, then

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from pumice.cluster import amounts
 from pumice.cluster.columns import PODS_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW
 from pumice.scheduling.core.decisions import Stranded
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,7 @@ SIZES_MAX = 16  # of workers, by resource: those that wait, then the largest
 _NO_RESOURCE = frozenset({PODS_ROW, SCORED_CPU_ROW, SCORED_MEMORY_ROW})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Idle:
+class Idle(Value):
     """Of one resource, in its units (bytes or thousandths), over nodes that take pods."""
 
     capacity: int

@@ -10,7 +10,6 @@ replayed from its encoded inputs gives the same bytes. Slots that are `persisten
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from types import MappingProxyType
@@ -20,6 +19,7 @@ import msgspec
 
 from pumice.api.decoding import UNREADABLE
 from pumice.errors import PumiceError
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,8 +47,7 @@ def object_name(prefix: str, slot: str) -> str:
     return f"{prefix}-memory-{slot}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Slot(Generic[S]):
+class Slot(Value, Generic[S]):
     """One part of the memory. `type()`, a frozen Struct without arguments, is what a cluster without a past begins with.
 
     Raise `version` when older values can no longer be understood: they are then set aside.
@@ -87,11 +86,10 @@ def _default(kind: type[S]) -> S:
     return kind()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Value):
     """Values by the name of their slot; a slot without one has its type's default."""
 
-    values: Mapping[str, msgspec.Struct] = dataclasses.field(default_factory=lambda: MappingProxyType({}))
+    values: Mapping[str, msgspec.Struct] = msgspec.field(default_factory=lambda: MappingProxyType({}))
 
     def of(self, slot: Slot[S]) -> S:
         value = self.values.get(slot.name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 from pumice.scheduling.core.arguments import Args
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +23,7 @@ if TYPE_CHECKING:
     from pumice.telemetry.catalogue import Metric
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(Value):
     """A kind that a plugin reads, by `session.snapshot.objects(kind)`. Its informer and the right to list it follow from this.
 
     `concerns` is asked about news of such an object, as it was and as it is (None: not there): whether to plan again for it.

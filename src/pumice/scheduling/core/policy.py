@@ -20,15 +20,17 @@ place and the likely meaning, and a reload that fails leaves the last good polic
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from pumice import instant, yamltext
 from pumice.api.run_time import positive_duration
 from pumice.errors import BadInput
+from pumice.values import Value
 
 POLICY_BYTES_MAX = 2**20
 DEADLOCK_GRACE = 5 * instant.MINUTE  # a machine that went is often back by then, and an autoscaler has made another
@@ -77,8 +79,7 @@ class PolicyError(BadInput):
     """The policy file cannot be used; its text says where and what to write instead."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PluginOption:
+class PluginOption(Value):
     """One plugin in one tier."""
 
     name: str
@@ -90,14 +91,13 @@ class PluginOption:
         return self.flags.get(flag, FLAGS[flag])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Value):
     """What a cycle runs. `source` names the file in messages."""
 
     actions: tuple[str, ...]
     options: tuple[PluginOption, ...]  # in tier order, then file order
-    configurations: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    configurations: Mapping[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    metrics: Mapping[str, str] = msgspec.field(default_factory=dict)
     source: str = "built-in policy"
     break_deadlocks: bool = False  # what holds while it waits has to leave where others would start by that
     deadlock_grace: instant.Duration = DEADLOCK_GRACE  # after so long

@@ -5,11 +5,13 @@ Every port is plain data or a plain call, so that the simulator and the tests ca
 
 from __future__ import annotations
 
-import dataclasses
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import msgspec
+
 from pumice.instant import Instant  # noqa: TC001  a recording is decoded by these types
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,8 +21,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.time.run_times import RunTimes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NodeLoad:
+class NodeLoad(Value):
     """Measured use of one node, in percent of its capacity, averaged over `period`."""
 
     cpu_percent: float
@@ -61,13 +62,12 @@ def no_measure(what: str, name: str, /) -> AbstractContextManager[object]:
     return _NOT_MEASURED
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(Value):
     """Everything injected; the defaults are a world without extender and measurements."""
 
     extender: Extender | None = None
-    loads: Mapping[str, NodeLoad] = dataclasses.field(default_factory=dict)
+    loads: Mapping[str, NodeLoad] = msgspec.field(default_factory=dict)
     measure: Stopwatch = no_measure
-    resting: Mapping[str, Resting] = dataclasses.field(default_factory=dict)  # by gang
-    forecasts: Mapping[str, Forecast] = dataclasses.field(default_factory=dict)  # by gang: made since the last cycle
+    resting: Mapping[str, Resting] = msgspec.field(default_factory=dict)  # by gang
+    forecasts: Mapping[str, Forecast] = msgspec.field(default_factory=dict)  # by gang: made since the last cycle
     run_times: RunTimes | None = None  # a record of past runs, asked before what the engine remembers itself

@@ -47,12 +47,12 @@ class Room:
         self.viewed[:, where] += amount
         self.touched += nodes
 
-    def evict(self, demand: Column, node: int, sign: int = 1) -> None:
-        amount = demand * sign
-        self.releasing[:, node] += amount
-        self.future[:, node] += amount
-        self.viewed[:, node] -= amount
-        self.touched.append(node)
+    def evict(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
+        where, amount = _demand_by_node(demand, nodes, sign)
+        self.releasing[:, where] += amount
+        self.future[:, where] += amount
+        self.viewed[:, where] -= amount
+        self.touched += nodes
 
     def check(self) -> None:
         """The four columns tell one story."""

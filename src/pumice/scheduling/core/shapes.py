@@ -6,7 +6,6 @@ then each pod is a shape of its own, which is correct and slow.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import functools
 import operator
@@ -18,7 +17,7 @@ import numpy as np
 
 from pumice.api import names
 from pumice.cluster.columns import FIRST_ROWS, PODS_ROW
-from pumice.values import Value
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -137,8 +136,7 @@ def _parts(reads: Reads) -> tuple[Callable[[Task], Hashable], ...]:
     return tuple(part for read, part in _PARTS if read & reads)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Shape:
+class Shape(Mutable, eq=False):
     """Equal pods, what they ask for as a column, and what the cycle has already found out about them."""
 
     example: Task
@@ -149,7 +147,7 @@ class Shape:
     allowed: Mask | None = None  # nodes that no fixed filter refuses
     most: int | None = None  # how many such pods the allowed nodes hold when empty
     now: tuple[Mask, Column] | None = None  # nodes that may take them, and how many each has room for; at a cycle's end
-    told: dict[int, ShapeRoom] = dataclasses.field(default_factory=dict)  # the same in words, by how many are asked for
+    told: dict[int, ShapeRoom] = msgspec.field(default_factory=dict)  # the same in words, by how many are asked for
 
     def copies(self, free: Column) -> Column:
         """How many such pods fit into each column of free room."""

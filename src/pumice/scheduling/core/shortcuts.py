@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Shortcuts:
+class Shortcuts(Value):
     """None of them for a plan that is carried out."""
 
     passed_over: Collection[str] = frozenset()  # gangs that have no turn: whoever asks knows that they could not start

@@ -6,7 +6,7 @@ of an undo through the same call as of a do, with the sign turned.
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
@@ -14,7 +14,7 @@ from pumice.scheduling.core.gangstate import LastTry
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -34,8 +34,7 @@ class Placement(Value, eq=False):
     after_eviction: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Eviction:
+class Eviction(Value, eq=False):
     """One victim, and why it has to go."""
 
     gang: GangState
@@ -128,11 +127,37 @@ class Statement:
         session.points.moved.tell(gang, placement.shape, placement.tasks, placement.nodes, sign)
 
     def _apply_eviction(self, eviction: Eviction, sign: int) -> None:
-        session = self.session
-        session.room.evict(eviction.shape.demand, eviction.node, sign)
-        eviction.gang.move([eviction.task], Status.RELEASING if sign > 0 else eviction.former, [eviction.node])
-        session.moved_gangs.append(eviction.gang)
-        session.points.moved.tell(eviction.gang, eviction.shape, [eviction.task], [eviction.node], -sign)
+        _leave(self.session, eviction.gang, eviction.shape, [eviction.task], [eviction.node], eviction.former, sign)
+
+
+@contextlib.contextmanager
+def without(session: Session, gang: GangState, *statuses: Status) -> Iterator[None]:
+    """Inside, the gang's members of these statuses have left, as far as a question goes: equal ones in one move, however many they are."""
+    runs: dict[tuple[Shape, Status], tuple[list[Task], list[int]]] = {}
+    for task, node in session.on_nodes(gang.tasks_in(*statuses)):
+        tasks, nodes = runs.setdefault((session.shape(task), gang.status(task)), ([], []))
+        tasks.append(task)
+        nodes.append(node)
+    for (shape, former), (tasks, nodes) in runs.items():
+        _leave(session, gang, shape, tasks, nodes, former, 1)
+    yield
+    for (shape, former), (tasks, nodes) in reversed(runs.items()):
+        _leave(session, gang, shape, tasks, nodes, former, -1)
+
+
+def _leave(
+    session: Session,
+    gang: GangState,
+    shape: Shape,
+    tasks: Sequence[Task],
+    nodes: Sequence[int],
+    former: Status,
+    sign: int,
+) -> None:
+    session.room.evict(shape.demand, nodes, sign)
+    gang.move(tasks, Status.RELEASING if sign > 0 else former, nodes)
+    session.moved_gangs.append(gang)
+    session.points.moved.tell(gang, shape, tasks, nodes, -sign)
 
 
 def _remember(session: Session, placement: Placement) -> None:

@@ -7,15 +7,16 @@ running, paid for and useless. Safe bundles always go first, so a gang's whole b
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from pumice.cluster import amounts
 from pumice.cluster.gangs import NO_POLICY
 from pumice.cluster.tasks import OCCUPYING
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.statement import Eviction
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
+class Bundle(Value, eq=False):
     """Victims of one gang; `whole` means that with them the whole gang is gone."""
 
     gang: GangState
@@ -149,7 +149,7 @@ def approved_bundles(
             if bundle.gang.key not in held_back:
                 found.append(bundle)
         elif kept:
-            found.append(dataclasses.replace(bundle, tasks=kept))
+            found.append(msgspec.structs.replace(bundle, tasks=kept))
     return found
 
 

@@ -9,7 +9,6 @@ then every single member of a gang that keeps its minimum.
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
 import operator
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
 from pumice.scheduling.placing import members, topology, turns
 from pumice.scheduling.placing.heap import Heap
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,8 +56,7 @@ class Arguments(ActionArgs, frozen=True):
         return self.domains if self.domains > 0 else DOMAINS_MAX
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Value):
     """What tells gangpreempt and gangreclaim apart."""
 
     kind: EvictionKind

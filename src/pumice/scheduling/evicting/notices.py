@@ -9,7 +9,6 @@ All victims of a plan go together: until the last of them has answered, the room
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +20,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Evict, Notice
 from pumice.scheduling.core.verdict import Cause
 from pumice.scheduling.evicting import lost_work
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Value):
     """Which pods go now, which are told that they will have to, and which stay after all."""
 
     evictions: tuple[Evict, ...]

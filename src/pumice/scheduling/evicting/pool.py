@@ -7,15 +7,16 @@ tried. What was found is kept for equal claimants, and only nodes that have chan
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.evicting import votes
 from pumice.scheduling.evicting.victim_columns import VictimColumns
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Hashable
@@ -33,8 +34,7 @@ UNSEEN_MAX = 32  # changed nodes that are left open unseen: to ask the plugins a
 SCREENS_MAX = 64  # of claimants that some plugin tells apart, and of their shapes; each costs a few bytes a node
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Screen:
+class Screen(Mutable, eq=False):
     """Which nodes could be opened for one kind of claimant."""
 
     claimant: GangState
@@ -46,15 +46,14 @@ class Screen:
     freeing: Mask  # where somebody could go at all
     frees_any: bool | None = None  # whether anywhere
     seen: int = 0  # how much of the journal of stale nodes is accounted for
-    unseen: list[int] = dataclasses.field(default_factory=list)  # nodes that have changed, and are open for all we know
+    unseen: list[int] = msgspec.field(default_factory=list)  # nodes that have changed, and are open for all we know
     moves: int = -1  # the session's, when `refused` was learned
-    refused: list[int] = dataclasses.field(default_factory=list)  # the plugins themselves let too few go there
+    refused: list[int] = msgspec.field(default_factory=list)  # the plugins themselves let too few go there
     asked: str = ""  # the last claimant for whom they were asked
     shut: Shut | None = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Shut:
+class Shut(Value, eq=False):
     """At that moment no node could be opened, of those that came into question; some of these were free of cost for the plan, some not."""
 
     moves: int

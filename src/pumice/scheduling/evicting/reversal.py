@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster import amounts
 from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.points import EvictionKind
+from pumice.scheduling.core.statement import without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,12 +34,11 @@ def who_wins_back(session: Session, claimant: GangState, statement: Statement) -
     taken = [task for placement in statement.placements for task in placement.tasks if task.preemptable]
     rule = statement.evictions[0].rule
     for key, tasks in list(lost.items())[:ASKED_MAX]:
-        gang, mark = session.gangs[key], statement.checkpoint()
-        if gang.tally.ready < gang.minimum:  # what is left of it goes too, and counts for nobody then
-            for task in gang.tasks_in(*EVICTABLE):
-                statement.evict(task, rule)
-        offered = _offered(session, rule, gang, claimant, tasks, taken) if session.points.starving.holds(gang) else ()
-        statement.rollback(mark)
+        gang = session.gangs[key]
+        # Below its minimum what is left of it goes too, and counts for nobody then.
+        with without(session, gang, *(EVICTABLE if gang.tally.ready < gang.minimum else ())):
+            holds = session.points.starving.holds(gang)
+            offered = _offered(session, rule, gang, claimant, tasks, taken) if holds else ()
         if _covers(offered, tasks, taken):
             return gang
     return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.instant import MINUTE
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 DATA_AGE_MAX = 5 * MINUTE  # older measurements say nothing about now
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LoadColumns:
+class LoadColumns(Value, eq=False):
     """Parts of each node's capacity in use, 0 to 1; only where `known` is True."""
 
     known: Mask

@@ -9,7 +9,6 @@ hyper node is tried first and usually the only one.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.heap import Heap
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -181,8 +181,7 @@ def allocate_close(session: Session, gang: GangState, pending: PendingMembers) -
     return None
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Trial:
+class _Trial(Mutable, eq=False):
     """What came of trying one hyper node."""
 
     hyper_node: str

@@ -7,7 +7,6 @@ before all that borrow, and limits, guarantees and deserved shares stay what the
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +25,7 @@ from pumice.scheduling.sharing import decayed_usage
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
 from pumice.scheduling.sharing.queue_tree import queue_tree
 from pumice.telemetry.catalogue import Metric, MetricKind
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,8 +101,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         arguments.duration("charge-ahead", self.ahead_text)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Account:
+class Account(Mutable, eq=False):
     """A queue, or a user in a queue: what it has used until now, and what it holds in this session."""
 
     name: Name
@@ -110,8 +109,8 @@ class Account:
     used: float
     share_of: Callable[[Amounts], float]
     ahead: float  # seconds
-    base: MutableAmounts = dataclasses.field(default_factory=dict)  # held when the session began
-    held: MutableAmounts = dataclasses.field(default_factory=dict)  # with what this session places and admits
+    base: MutableAmounts = msgspec.field(default_factory=dict)  # held when the session began
+    held: MutableAmounts = msgspec.field(default_factory=dict)  # with what this session places and admits
     _standing: float | None = None
 
     def move(self, more: Amounts, times: int) -> None:

@@ -6,7 +6,6 @@ policies. What is chosen here leaves with the bind, as an annotation, and counts
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +27,7 @@ from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints import cpus as cpu_sets
 from pumice.scheduling.placing.constraints.cpus import Layout, cpuset, cpuset_text, layout_of
 from pumice.scheduling.placing.node_cache import NodeCache, NodeLog
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,8 +53,7 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     weight: Annotated[int, msgspec.Meta(description="weight of the score")] = 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Value):
     """What a pod wants of a node's CPUs: whole ones for each container (0: shared), under the policy that it names, if any."""
 
     policy: str

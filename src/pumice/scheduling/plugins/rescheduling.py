@@ -6,7 +6,6 @@ any target give up pods, the least important first, until they are below it or t
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
@@ -19,6 +18,7 @@ from pumice.scheduling.core import arguments
 from pumice.scheduling.core.memory import Slot, past
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.placing.loads import expiry, load_columns
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,12 +165,11 @@ class _Balancing:
         return chosen
 
 
-@dataclasses.dataclass(slots=True)
-class _Surplus:
+class _Surplus(Mutable):
     """Members that their gang can do without; a gang of one moves as a whole."""
 
     session: Session
-    taken: dict[str, int] = dataclasses.field(default_factory=dict)
+    taken: dict[str, int] = msgspec.field(default_factory=dict)
 
     def take(self, task: Task) -> bool:
         gang = self.session.gangs[task.gang]

@@ -220,6 +220,10 @@ class ReservationPlugin(Plugin):
     def close(self) -> None:
         """What stands is told to its gangs; room is described as it is, reserved or not."""
         self.is_placing = False
+        for key in self.session.made_room_for.intersection(self.book.standing):
+            self.book.drop(
+                key
+            )  # others leave for it since a later action than the one that reserved: no time is told any more
         keeping.settle(self.book)
         for gang, reason in keeping.reasons(self.book):
             members.refuse(gang, reason)
@@ -238,9 +242,7 @@ class ReservationPlugin(Plugin):
 
     def learn(self, session: Session) -> reservations.Reservations:
         standing = [*self.waiting.values(), *self.book.standing.values()]
-        still = [
-            each for each in standing if not session.is_ready(each.gang) and each.gang.key not in session.made_room_for
-        ]
+        still = [each for each in standing if not session.is_ready(each.gang)]
         return reservations.remembered(session, still, self.book.ended)
 
 

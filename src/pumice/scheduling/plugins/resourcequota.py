@@ -5,7 +5,6 @@ Without it a gang may enter its queue and then never get its pods, because a Res
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api.core import ResourceQuota
@@ -16,6 +15,7 @@ from pumice.scheduling.core.codes import Amount, Code, Facts
 from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 _POD_COUNTS = ("pods", "count/pods")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Quota:
+class _Quota(Value):
     name: str
     hard: dict[str, int]
     used: dict[str, int]

@@ -7,7 +7,6 @@ each meant for one node; a node scores by how much of the bucket it holds alread
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
@@ -22,6 +21,7 @@ from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,8 +98,7 @@ class TaskTopology(Plugin):
 # ------------------------------------------------------------------------------------------------- wishes
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Value):
     """Pairs of roles (a role with itself included) that want to share nodes, or must not; and who comes first."""
 
     together: frozenset[tuple[str, str]]
@@ -156,14 +155,13 @@ def _pairs(groups: Iterable[Sequence[str]]) -> Iterator[tuple[str, str]]:
 # ------------------------------------------------------------------------------------------------- buckets
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Bucket:
+class _Bucket(Mutable, eq=False):
     """Members meant for one node: those that still wait, in order, and how many are on which node."""
 
     number: int
-    roles: Counter[str] = dataclasses.field(default_factory=Counter)
-    waiting: dict[str, Task] = dataclasses.field(default_factory=dict)
-    on_node: Counter[int] = dataclasses.field(default_factory=Counter)
+    roles: Counter[str] = msgspec.field(default_factory=Counter)
+    waiting: dict[str, Task] = msgspec.field(default_factory=dict)
+    on_node: Counter[int] = msgspec.field(default_factory=Counter)
     weight: float = 0.0  # what the waiting ones ask for, all resources in one number
 
 

@@ -10,7 +10,6 @@ how often a cycle looks. Whoever holds the share s for ever has, in the end, `s 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 import operator
@@ -62,8 +61,7 @@ class Usage(msgspec.Struct, frozen=True):
 SLOT = Slot("fairshare", Usage, persistent=True)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decay:
+class Decay(Value):
     """Arithmetic of one half-life."""
 
     half_life: Duration

@@ -7,12 +7,13 @@ child with a large share does not make its whole branch wait for its sibling's s
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from pumice.cluster import amounts
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,7 @@ def _weight(text: str) -> float:
     return weight if weight >= WEIGHT_LEAST and weight != float("inf") else WEIGHT_LEAST
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Value):
     """A gang: where it hangs, what it holds and what all of its members ask for together."""
 
     key: str
@@ -57,13 +57,12 @@ class Leaf:
     wanted: Amounts
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Branch:
+class _Branch(Mutable, eq=False):
     weight: float
     path: tuple[int, ...]  # numbers of itself and of the branches above it
-    children: dict[str, _Branch] = dataclasses.field(default_factory=dict)
-    leaves: list[int] = dataclasses.field(default_factory=list)
-    held: NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros(0))
+    children: dict[str, _Branch] = msgspec.field(default_factory=dict)
+    leaves: list[int] = msgspec.field(default_factory=list)
+    held: NDArray[np.float64] = msgspec.field(default_factory=lambda: np.zeros(0))
     share: float = 0.0
     saturated: bool = False
 

@@ -13,7 +13,6 @@ that lies on nodes that suit them is another question. A queue above others has 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
@@ -22,6 +21,7 @@ from pumice.scheduling.core import idle
 from pumice.scheduling.sharing import division, quotas
 from pumice.scheduling.sharing.queue_tree import queue_tree
 from pumice.scheduling.sharing.quotas import Account
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 DIVISIONS_MAX = 64  # of different queues; the limit of further ones is told without regard to what others want
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueLimits:
+class QueueLimits(Value):
     """Of one queue; a resource that `deserved` or `limit` does not name is not shared out, or not limited."""
 
     deserved: Amounts
@@ -45,8 +44,7 @@ class QueueLimits:
     left: Amounts
 
 
-@dataclasses.dataclass(slots=True)
-class _Rules:
+class _Rules(Mutable):
     """What one plugin says of one queue; `room` is what its limit, and those of queues above, leave."""
 
     deserved: Amounts

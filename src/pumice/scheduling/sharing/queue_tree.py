@@ -5,7 +5,6 @@ A broken branch concerns only those who use it: its queues have a fault, and the
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +13,7 @@ from pumice.api.meta import ObjectMeta
 from pumice.api.scheduling import ROOT_QUEUE, Queue, QueueState, QueueStatus
 from pumice.cluster.queues import queue_of
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,7 @@ IMPLIED_ROOT = queue_of(Queue(ObjectMeta(name=ROOT_QUEUE), status=QueueStatus(st
 Fault = tuple[Code, Facts]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueueTree:
+class QueueTree(Value):
     """Paths run from a queue up to the root, both included; a queue with a fault hangs directly below the root."""
 
     queues: Mapping[str, QueueInfo]

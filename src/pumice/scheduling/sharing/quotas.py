@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase
 from pumice.cluster import amounts
@@ -12,6 +13,7 @@ from pumice.scheduling.core.codes import Amount
 from pumice.scheduling.core.decisions import QueueFigures
 from pumice.scheduling.evicting import votes
 from pumice.scheduling.sharing import admitted, holdings
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,17 +32,16 @@ if TYPE_CHECKING:
 NOTHING: Amounts = {}
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Account:
+class Account(Mutable, eq=False):
     """One queue's books. `allocated` follows every placement of the session; the rest is as of its start."""
 
     queue: QueueInfo
     ceiling: MutableAmounts  # what the queue may hold at most (real capability)
-    allocated: MutableAmounts = dataclasses.field(default_factory=dict)
-    request: MutableAmounts = dataclasses.field(default_factory=dict)  # allocated and waiting
-    admitted: MutableAmounts = dataclasses.field(default_factory=dict)  # promised at enqueue, not allocated yet
-    elastic: MutableAmounts = dataclasses.field(default_factory=dict)  # held beyond the gangs' minimums
-    deserved: MutableAmounts = dataclasses.field(default_factory=dict)
+    allocated: MutableAmounts = msgspec.field(default_factory=dict)
+    request: MutableAmounts = msgspec.field(default_factory=dict)  # allocated and waiting
+    admitted: MutableAmounts = msgspec.field(default_factory=dict)  # promised at enqueue, not allocated yet
+    elastic: MutableAmounts = msgspec.field(default_factory=dict)  # held beyond the gangs' minimums
+    deserved: MutableAmounts = msgspec.field(default_factory=dict)
     share: float = 0.0
 
     def enter(self, gang: GangState) -> None:

@@ -20,7 +20,7 @@ from pumice.scheduling.time import reservations
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from pumice.api.meta import Struct
     from pumice.scheduling.core.memory import Memory
@@ -39,6 +39,13 @@ class Ask(Value):
     place: Place
     least: int  # slots without which it does not start
     each: int  # slots of one pod
+    pods: int
+    kind: Hashable = ()  # pods of gangs of one kind are alike but for their names
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it starts with all of its pods or not at all."""
+        return self.pods * self.each == self.least
 
 
 class Backlog:
@@ -69,6 +76,11 @@ class Backlog:
         self._asks[ask.gang] = ask
         self._hold((ask.place, ask, objects, 0))
         return True
+
+    def runs(self, ask: Ask) -> None:
+        """A gang that has started without being held back or seen."""
+        self._asks[ask.gang] = ask
+        self.placed(ask.gang, ask.pods)
 
     def placed(self, gang: str, pods: int) -> None:
         """A gang starts, or gets more members."""

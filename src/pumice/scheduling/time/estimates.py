@@ -6,7 +6,6 @@ a minute at least: that moves further off the longer the estimate has been wrong
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from pumice.api import names
 from pumice.scheduling.core.decisions import Expected
 from pumice.scheduling.placing import annotation_values
 from pumice.scheduling.time import run_times
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
@@ -41,8 +41,7 @@ class Source(enum.Enum):
     POLICY = "policy"  # the plugin's argument default-estimate
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Value):
     length: Duration
     source: Source
     right: float | None = None  # learned: the part of the runs judged so far that ended in time

@@ -7,13 +7,13 @@ past forecasts have taught (`Score.stretch`). Gangs that nobody has submitted ye
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import zlib
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from pumice import instant
@@ -25,6 +25,7 @@ from pumice.scheduling.time.accuracy import Forecast
 from pumice.scheduling.time.estimates import Estimates, Source, default_of
 from pumice.scheduling.time.forward import Forward
 from pumice.scheduling.whatif.trial import EVICTING_ACTIONS
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -44,8 +45,7 @@ BLUR = 0.05  # of the time from now to an event: what ends within it is taken to
 NAMES_TOLD_MAX = 64  # nodes and victims of one forecast
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(Value):
     """How far, how often and how finely is looked ahead."""
 
     runs: int = 10
@@ -55,8 +55,7 @@ class Effort:
     units: int = 10_000  # of work in one cycle: a forecast need not find every victim that the scheduler would
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class World:
+class World(Value):
     """A cluster as it is, and everything else that a cycle depends on. Nothing in it is changed."""
 
     intake: Intake
@@ -64,7 +63,7 @@ class World:
     now: Instant
     memory: Memory = EMPTY
     ports: Ports | None = None
-    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    extra_plugins: Mapping[str, type[Plugin]] = msgspec.field(default_factory=dict)
 
 
 def first_in_line(world: World, most: int) -> list[str]:
@@ -227,7 +226,7 @@ class _Run:
         Whom the engine would evict, it evicts at once: later cycles leave that out, which makes them many times cheaper.
         """
         actions = tuple(name for name in present.policy.actions if name not in EVICTING_ACTIONS)
-        ahead = present.fork(dataclasses.replace(present.policy, actions=actions), self._length)
+        ahead = present.fork(msgspec.structs.replace(present.policy, actions=actions), self._length)
         for gang in sorted(present.running):
             self.ends[gang] = self._end(gang)
             ahead.is_running(gang, until=self.ends[gang])

@@ -8,7 +8,8 @@
 Time jumps from event to event: a gang arrives, a gang ends, a victim has left, or the clock alone may change a decision
 (`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are
 taken in together, then there is one cycle, and what it decides takes effect at once: bound pods run from that moment. Where gangs only end
-and nobody waits, a cycle would decide nothing: there is none, or, where a plugin remembers what was held until when, one that only learns. The simulator (`pumice.sim`)
+and nobody waits, a cycle would decide nothing: there is none, or, where a plugin remembers what was held until when, one that only learns. With
+`direct`, gangs that come while nobody waits start without one. The simulator (`pumice.sim`)
 puts arrivals in and true run times, the forecast a live cluster and what is expected of it. The cluster behind `intake` is changed: hand in
 a copy of one that is still needed.
 """
@@ -35,23 +36,24 @@ from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
-from pumice.scheduling.time.backlog import Backlog
+from pumice.scheduling.time.backlog import Ask, Backlog
 from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pumice.api.meta import Struct
+    from pumice.api import disruptions
     from pumice.cluster.intake import Intake
     from pumice.cluster.state import GangSlot
     from pumice.cluster.tasks import Task
     from pumice.instant import Duration, Instant
-    from pumice.scheduling.core.decisions import GangCommit
+    from pumice.scheduling.core.decisions import Bind, GangCommit
     from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.ports import Ports
-    from pumice.scheduling.time.backlog import Ask
+    from pumice.scheduling.time.backlog import Objects
+    from pumice.scheduling.time.direct_starts import DirectStarts, Started
 
 RunTime: TypeAlias = "Callable[[str], Duration | None]"  # of a gang that starts now; None: it does not end by itself
 
@@ -66,7 +68,7 @@ CYCLES_AT_ONCE_MAX = 100  # in which the clock stands still; a plugin that alway
 class Arrival(Value):
     """Objects that come to be: a group and its pods, or a node that joins. They are made then: a month of them would fill the memory."""
 
-    objects: Callable[[], Iterable[Struct]]
+    objects: Objects
     ask: Ask | None = None
 
 
@@ -85,6 +87,7 @@ class Departure(Value):
 
 
 Event: TypeAlias = Arrival | End | Departure
+Asking: TypeAlias = "tuple[Ask, Objects]"  # a gang that comes
 
 
 class Step(Value):
@@ -95,6 +98,7 @@ class Step(Value):
     restarted: tuple[str, ...]
     started: tuple[str, ...]
     decisions: Decisions
+    direct: tuple[Started, ...] = ()  # of those that started: without a cycle
 
 
 class Forward:
@@ -115,6 +119,7 @@ class Forward:
         ports: Ports | None = None,
         extra_plugins: Mapping[str, type[Plugin]] = cycle.NO_PLUGINS,
         backlog: Backlog | None = None,
+        direct: DirectStarts | None = None,
     ) -> None:
         self.intake = intake
         self.cluster = intake.cluster
@@ -132,6 +137,7 @@ class Forward:
         self._ports = ports
         self._extra_plugins = extra_plugins
         self._backlog = HOLDS_NOBODY if backlog is None else backlog  # of gangs that arrive with an ask
+        self._direct = direct  # of the same
         self._events: list[tuple[Instant, int, Event]] = []
         self._order = 0  # events of one instant happen in the order in which they were foreseen
         self._starts: dict[str, int] = {}
@@ -145,7 +151,7 @@ class Forward:
         self._wake: Instant | None = now  # there is a cycle then, events or not
         self._stood_still = 0
 
-    def submit(self, at: Instant, objects: Callable[[], Iterable[Struct]], ask: Ask | None = None) -> None:
+    def submit(self, at: Instant, objects: Objects, ask: Ask | None = None) -> None:
         """Objects that arrive together at a moment that has not passed; those of a gang with an ask may be held back."""
         self._foresee(at, Arrival(objects, ask))
 
@@ -159,6 +165,7 @@ class Forward:
     def fork(self, policy: Policy, run_time: RunTime) -> Forward:
         """Another future from this moment on, under a policy and with run times of its own."""
         assert self._backlog is HOLDS_NOBODY, "whom a run holds back, its twin would not see"
+        assert self._direct is None, "nor those that it starts without a cycle"
         twin, intake = copy.copy(self), self.intake.copy()
         own = {name: value.copy() for name, value in vars(self).items() if isinstance(value, dict | set | list)}
         vars(twin).update(own, intake=intake, cluster=intake.cluster, policy=policy, _run_time=run_time)
@@ -197,12 +204,17 @@ class Forward:
     def _step(self) -> Step:
         while self._seen:
             self._clean_up(self._seen.pop())
-        ended, restarted, is_news = self._take_events()
+        ended, restarted, asking, is_news = self._take_events()
+        direct, asking = self._start_directly(asking, may=not is_news and self._is_idle())
+        started = [each.ask.gang for each in direct]
+        for ask, objects in asking:
+            is_news |= self._arrive(ask, objects)
+        is_news |= self._hand_over(self._backlog.due())
         if is_news:
             self._note_waiting()
         is_idle = not is_news and self._is_idle()
         if is_idle and self._may_rest:
-            return Step(self.now, ended, restarted, (), NOTHING_DECIDED)
+            return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct)
         decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
         if not self._backlog.is_reserved_ahead(decisions.memory):
             self._hand_over(self._backlog.all())
@@ -212,11 +224,11 @@ class Forward:
         self._seen, self._done = self._done, []
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
-        started = self._carry_out(decisions)
+        started += self._carry_out(decisions)
         for gang in self._backlog.take_back(self.memory):
             self._clean_up(gang)
         self._note_waiting()
-        return Step(self.now, ended, restarted, tuple(started), decisions)
+        return Step(self.now, ended, restarted, tuple(started), decisions, direct)
 
     def _plan(self, *, idle: bool) -> Decisions:
         return cycle.plan(
@@ -231,13 +243,15 @@ class Forward:
             idle=idle,
         )
 
-    def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-        """Gangs that ended by now, those that begin again, and whether there is more than ends."""
-        ended, restarted, is_news = list[str](), list[str](), False
+    def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], list[Asking], bool]:
+        """Gangs that ended by now, those that begin again, those that come with an ask, and whether there is more than these."""
+        ended, restarted, asking, is_news = list[str](), list[str](), list[Asking](), False
         while self._events and self._events[0][0] <= self.now:
             match heapq.heappop(self._events)[2]:
-                case Arrival(objects, ask):
-                    is_news |= self._arrive(objects, ask)
+                case Arrival(objects, None):
+                    is_news |= self._hand_over([objects])
+                case Arrival(objects, Ask() as ask):
+                    asking.append((ask, objects))
                 case End(gang, run) if self._starts.get(gang) == run and gang in self.running:
                     self._end(gang)
                     ended.append(gang)
@@ -245,19 +259,40 @@ class Forward:
                     is_news = True
                     if self._depart(gang, pods):
                         restarted.append(gang)
-        is_news |= self._hand_over(self._backlog.due())
-        return tuple(ended), tuple(restarted), is_news
+        return tuple(ended), tuple(restarted), asking, is_news
 
-    def _arrive(self, objects: Callable[[], Iterable[Struct]], ask: Ask | None) -> bool:
+    def _arrive(self, ask: Ask, objects: Objects) -> bool:
         """Whether there has to be a cycle for it: not where it is held back, unless there are reservations, which each cycle looks at again."""
-        is_held_back = ask is not None and self._backlog.add(ask, objects)
-        return self._backlog.may_pass if is_held_back else self._hand_over([objects])
+        return self._backlog.may_pass if self._backlog.add(ask, objects) else self._hand_over([objects])
 
-    def _hand_over(self, arrivals: Sequence[Callable[[], Iterable[Struct]]]) -> bool:
+    def _hand_over(self, arrivals: Sequence[Objects]) -> bool:
         for objects in arrivals:
             for thing in objects():
                 self.intake.apply(Upserted(object=thing))
         return bool(arrivals)
+
+    def _start_directly(self, asking: list[Asking], *, may: bool) -> tuple[tuple[Started, ...], list[Asking]]:
+        """Gangs that start without a cycle, where there may be none; and those that have to arrive."""
+        direct = self._direct
+        if direct is None:
+            return (), asking
+        if not may or len(self._backlog) or not all(ask.is_whole for ask, _ in asking):
+            return (), [*self._end_direct(direct), *asking]
+        started = direct.start(asking, self.now)
+        for each in started:
+            self._runs(each.ask.gang)
+        return tuple(started), self._end_direct(direct) if direct.is_stuck or not self._events else []
+
+    def _end_direct(self, direct: DirectStarts) -> list[Asking]:
+        """The cluster learns of gangs that started without a cycle; those that have not started are to arrive."""
+        running, waiting = direct.close()
+        for each in running:
+            self._hand_over([each.objects])
+            pods = [task.pod for task in self.cluster.gangs[each.ask.gang].tasks.values()]
+            self.intake.get_on(_bound(zip(pods, each.nodes, strict=True), each.at))
+            self._backlog.runs(each.ask)
+            self._set_phase(each.ask.gang, PodGroupPhase.RUNNING.value)
+        return waiting
 
     def _is_idle(self) -> bool:
         """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say."""
@@ -280,88 +315,54 @@ class Forward:
         for gang in decisions.unclaims:
             self.intake.apply(Unclaimed(gang=gang))
         started = [commit.gang for commit in decisions.commits if self._commit(commit)]
-        leaving: dict[str, list[Task]] = {}
-        for eviction in decisions.evictions:
-            leaving.setdefault(eviction.task.gang, []).append(eviction.task)
-        for release in decisions.releases:
-            leaving.setdefault(release.gang, []).extend(release.tasks)
-        for gang, tasks in leaving.items():
+        for gang, tasks in _leaving(decisions).items():
             self._evict(gang, tasks)
         for notice in decisions.notices:
-            self._mark(notice.task, msgspec.json.encode(notice.about).decode())
+            self.intake.apply(Upserted(object=_with_notice(notice.task.pod, notice.about)))
         for task in decisions.withdrawn:
-            self._mark(task, "")
+            self.intake.apply(Upserted(object=_with_notice(task.pod, None)))
         for claim in decisions.claims:
             self.intake.apply(Claimed(claim=claim))
         for task in decisions.ungated:
             self.intake.apply(Upserted(object=_ungated(task.pod)))
             self._wake = self.now
-        self._tell_phases(decisions)
+        for key, report in decisions.gangs.items():
+            if self._phases.get(key) != report.phase:
+                self._set_phase(key, report.phase)
         for gang in started:  # a live cluster's next cycle, a second later, would say so; here it may be hours away
             self._set_phase(gang, PodGroupPhase.RUNNING.value)
         return started
 
-    def _tell_phases(self, decisions: Decisions) -> None:
-        for key, report in decisions.gangs.items():
-            if self._phases.get(key) != report.phase:
-                self._set_phase(key, report.phase)
-
     def _commit(self, commit: GangCommit) -> bool:
         """Binds the gang's pods, which run from now on; True where the gang starts by it."""
-        at = instant.format_micro_instant(self.now)
-        pods, known, status = [], None, None
-        for bind in commit.binds:
-            pod = bind.task.pod
-            spec = msgspec.structs.replace(pod.spec, node_name=bind.node)
-            if status is None or pod.status is not known:
-                known = pod.status
-                status = msgspec.structs.replace(known, phase="Running", start_time=at, nominated_node_name="")
-            metadata = pod.metadata
-            if bind.annotations:
-                notes = {**metadata.annotations, **bind.annotations}
-                metadata = msgspec.structs.replace(metadata, annotations=notes)
-            pods.append(Pod(metadata=metadata, spec=spec, status=status))
-        self.intake.get_on(pods)
-        self._backlog.placed(commit.gang, len(pods))
-        if commit.gang in self.running or not self._is_whole(commit.gang):
+        self.intake.get_on(_bound([(_annotated(each), each.node) for each in commit.binds], self.now))
+        self._backlog.placed(commit.gang, len(commit.binds))
+        if commit.gang in self.running or not _is_whole(self.cluster.gangs[commit.gang]):
             return False
-        run_time = self._run_time(commit.gang)
-        self.is_running(commit.gang, until=None if run_time is None else self.now + run_time)
+        self._runs(commit.gang)
         return True
 
-    def _is_whole(self, gang: str) -> bool:
-        """Whether its minimum has places; policies without gangs bind what they can, and the first pods wait for the last."""
-        slot = self.cluster.gangs[gang]
-        return sum(task.status in OCCUPYING for task in slot.tasks.values()) >= _minimum(slot)
+    def _runs(self, gang: str) -> None:
+        run_time = self._run_time(gang)
+        self.is_running(gang, until=None if run_time is None else self.now + run_time)
 
     def _evict(self, gang: str, tasks: Sequence[Task]) -> None:
         for task in tasks:
             self.intake.apply(Evicting(pod=PodRef.of(task.pod.metadata), node=task.node, at=self.now))
         self._foresee(self.now + self._leaving, Departure(gang, tuple(task.pod for task in tasks)))
 
-    def _mark(self, task: Task, notice: str) -> None:
-        """Pods do not answer here: who is given notice leaves when its time is over."""
-        notes = {key: text for key, text in task.pod.metadata.annotations.items() if key != names.EVICTION_NOTICE}
-        metadata = msgspec.structs.replace(
-            task.pod.metadata, annotations={**notes, names.EVICTION_NOTICE: notice} if notice else notes
-        )
-        self.intake.apply(Upserted(object=msgspec.structs.replace(task.pod, metadata=metadata)))
-
     def _end(self, gang: str) -> None:
         """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""
         self.running.discard(gang)
+        if self._direct is not None and self._direct.end(gang):
+            return  # the cluster does not know it
         self._waiting.discard(gang)
         self._done.append(gang)
         self._backlog.ended(gang)
-        over = ContainerStateTerminated(finished_at=instant.format_micro_instant(self.now))
-        containers = (ContainerStatus(state=ContainerState(terminated=over)),)
-        pods, known, status = [], None, None
-        for task in self.cluster.gangs[gang].tasks.values():
-            if status is None or task.pod.status is not known:
-                known = task.pod.status
-                status = msgspec.structs.replace(known, phase="Succeeded", container_statuses=containers)
-            pods.append(Pod(metadata=task.pod.metadata, spec=task.pod.spec, status=status))
-        self.intake.get_on(pods)
+        tasks = self.cluster.gangs[gang].tasks.values()
+        if self._direct is not None:
+            self._direct.ended(tasks)
+        self.intake.get_on(_succeeded(tasks, self.now))
         self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
 
     def _clean_up(self, gang: str) -> None:
@@ -406,6 +407,62 @@ def _minimum(slot: GangSlot) -> int:
 def _waits(slot: GangSlot) -> bool:
     """Whether a gang has something to gain from a cycle: it is not admitted, or has a member without a place."""
     return not slot.tasks or any(task.status is Status.PENDING for task in slot.tasks.values())
+
+
+def _is_whole(slot: GangSlot) -> bool:
+    """Whether its minimum has places; policies without gangs bind what they can, and the first pods wait for the last."""
+    return sum(task.status in OCCUPYING for task in slot.tasks.values()) >= _minimum(slot)
+
+
+def _leaving(decisions: Decisions) -> dict[str, list[Task]]:
+    """Who has to go, by gang."""
+    found: dict[str, list[Task]] = {}
+    for eviction in decisions.evictions:
+        found.setdefault(eviction.task.gang, []).append(eviction.task)
+    for release in decisions.releases:
+        found.setdefault(release.gang, []).extend(release.tasks)
+    return found
+
+
+def _with_notice(pod: Pod, about: disruptions.Notice | None) -> Pod:
+    """Pods do not answer here: who is given notice leaves when its time is over."""
+    notes = {key: text for key, text in pod.metadata.annotations.items() if key != names.EVICTION_NOTICE}
+    if about is not None:
+        notes[names.EVICTION_NOTICE] = msgspec.json.encode(about).decode()
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=notes))
+
+
+def _succeeded(tasks: Iterable[Task], at: Instant) -> list[Pod]:
+    over = ContainerStateTerminated(finished_at=instant.format_micro_instant(at))
+    containers = (ContainerStatus(state=ContainerState(terminated=over)),)
+    pods, known, status = [], None, None
+    for task in tasks:
+        if status is None or task.pod.status is not known:
+            known = task.pod.status
+            status = msgspec.structs.replace(known, phase="Succeeded", container_statuses=containers)
+        pods.append(Pod(metadata=task.pod.metadata, spec=task.pod.spec, status=status))
+    return pods
+
+
+def _annotated(bind: Bind) -> Pod:
+    pod = bind.task.pod
+    if not bind.annotations:
+        return pod
+    notes = {**pod.metadata.annotations, **bind.annotations}
+    return Pod(metadata=msgspec.structs.replace(pod.metadata, annotations=notes), spec=pod.spec, status=pod.status)
+
+
+def _bound(pods: Iterable[tuple[Pod, str]], at: Instant) -> list[Pod]:
+    """Each on its node, where it runs since then."""
+    since = instant.format_micro_instant(at)
+    found, known, status = [], None, None
+    for pod, node in pods:
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        if status is None or pod.status is not known:
+            known = pod.status
+            status = msgspec.structs.replace(known, phase="Running", start_time=since, nominated_node_name="")
+        found.append(Pod(metadata=pod.metadata, spec=spec, status=status))
+    return found
 
 
 def _ungated(pod: Pod) -> Pod:

@@ -167,7 +167,8 @@ def reasons(book: Book) -> list[tuple[GangState, Reason]]:
     for each in book.standing.values():
         facts = Facts(until=instant.format_instant(each.time), free=len(each.nodes))
         told.append((each.gang, Reason(Code.RESERVED, NAME, facts, cure=Cure.WAITING)))
-        if each.moved is not None:
+        # Times are told in whole seconds: within one, nobody would see that anything moved.
+        if each.moved is not None and facts.until > instant.format_instant(each.former):
             told.append((each.gang, _moved(each.moved, each.culprit, each.former, each.time)))
     for key, ended in book.ended.items():
         told.append((book.session.gangs[key], _moved(ended.code, ended.culprit, ended.time, None)))

@@ -9,7 +9,6 @@ business at all.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing import topology, turns
 from pumice.scheduling.placing.pending import PendingMembers, is_placeable
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,8 +39,7 @@ GONE_MAX = 4_000
 ROOM_ONLY = frozenset({Code.POD_SLOTS, Code.NODE_RESERVED})  # limits that read nothing but columns
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Seat:
+class Seat(Value, eq=False):
     """Equal members in their places at a later moment."""
 
     shape: Shape

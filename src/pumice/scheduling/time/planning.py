@@ -9,7 +9,6 @@ or somebody of higher rank came; each such move has its reason.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from pumice.scheduling.time.later import Later, freed_beside
 from pumice.scheduling.time.profile import ReleaseProfile, merged
 from pumice.scheduling.time.reservations import Ended
 from pumice.scheduling.time.timeline import Timeline
+from pumice.values import Mutable, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,8 +43,7 @@ TRIES_MAX = 24  # moments of one search that are tried where others have reserva
 TRY_UNITS = 50  # of the cycle's budget for each
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Value):
     """How many gangs get reservations, and how far ahead."""
 
     depth: int
@@ -281,8 +280,7 @@ class Book:
         return self.later.seats(gang, when, free, [each for each in others if each.is_active(when)])
 
 
-@dataclasses.dataclass(slots=True)
-class _Search:
+class _Search(Mutable):
     """One gang's search for the earliest moment."""
 
     book: Book
@@ -367,4 +365,5 @@ class _Search:
         seats = self.book.seats(self.gang, when, free, self.others)
         if seats is None:
             return None
-        return reservations.made(self.gang, when, self.length, seats, self.book.now)
+        short = self.book.wanted(self.gang)[1]
+        return reservations.made(self.gang, when, self.length, seats, self.book.now, short)

@@ -6,13 +6,13 @@ ends too, and what it evicts is free now and not once more at its end. Built onc
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pumice.cluster import amounts
 from pumice.scheduling.time.steady_runs import SteadyRuns
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +30,7 @@ STEPS_MAX = 128  # moments that are looked at first; between two of them every e
 COLUMNS_MAX = 128  # that are kept; one is 300 KB for 5,000 nodes
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Move:
+class Move(Value, eq=False):
     """Members that this cycle placed (sign 1) or evicted (-1), as of the moment at which they would be gone anyway; or several such."""
 
     end: Instant

@@ -6,7 +6,6 @@ resources as people do, so that it survives a restart, and nodes that come and g
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.memory import Slot
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.time.later import Seat
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,9 +90,8 @@ def mark_gangs(session: Session) -> None:
             gang.has_reservation = gang.uid == kept.uid
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Reservation:
-    """One reservation inside a session: columns over its own nodes."""
+class Reservation(Mutable, eq=False):
+    """One reservation inside a session: columns over its own nodes. `short`: so many members of the gang lacked a place when it was made."""
 
     gang: GangState
     time: Instant
@@ -102,6 +101,7 @@ class Reservation:
     nodes: Indexes
     taken: Column  # (resources, own nodes)
     members: Counter[Shape]
+    short: int
     moved: Code | None = None
     culprit: str = ""
     former: Instant = 0
@@ -126,8 +126,10 @@ class Reservation:
 
     def elsewhere(self, seats: Sequence[Seat]) -> Reservation:
         """The same reservation on other nodes."""
-        moved = made(self.gang, self.time, self.length, seats, self.since)
-        return dataclasses.replace(self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members)
+        moved = made(self.gang, self.time, self.length, seats, self.since, self.short)
+        return msgspec.structs.replace(
+            self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members
+        )
 
     def place(self, statement: Statement) -> None:
         """Put the gang's members where they will be."""
@@ -147,14 +149,13 @@ class Reservation:
         return total
 
     def kept(self, session: Session) -> Kept:
-        """As it is remembered."""
+        """As it is remembered: whoever was promised room in this cycle, after it was made, may not get it, and keeps its time."""
         names = session.room.table.names
-        waiting = {session.shape(task): task.uid for task in reversed(self.gang.tasks_in(Status.PENDING))}
+        members = [*self.gang.tasks_in(Status.PENDING), *self.gang.tasks_in(Status.PIPELINED)]
+        waiting = {session.shape(task): task.uid for task in reversed(members)}
         parts: dict[str, Counter[str]] = {}
         for seat in self.seats:
-            if (
-                seat.shape in waiting
-            ):  # else these members were promised room after it was made, that of pods that leave
+            if seat.shape in waiting:
                 parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
         return Kept(
             gang=self.gang.key,
@@ -162,7 +163,7 @@ class Reservation:
             time=self.time,
             length=self.length,
             since=self.since,
-            short=session.shortfall(self.gang),
+            short=self.short,
             parts=tuple(Part(pod, dict(sorted(nodes.items()))) for pod, nodes in sorted(parts.items())),
             said=self.said,
             moved=self.moved,
@@ -171,7 +172,9 @@ class Reservation:
         )
 
 
-def made(gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat], since: Instant) -> Reservation:
+def made(
+    gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat], since: Instant, short: int
+) -> Reservation:
     """A reservation of these seats."""
     members: Counter[Shape] = Counter()
     for seat in seats:
@@ -184,7 +187,7 @@ def made(gang: GangState, time: Instant, length: Duration, seats: Sequence[Seat]
         own = np.bincount(where[first : first + len(seat.nodes)], minlength=len(nodes))
         taken += seat.shape.demand[:, None] * own
         first += len(seat.nodes)
-    return Reservation(gang, time, length, tuple(seats), since, nodes, taken, members, said=time)
+    return Reservation(gang, time, length, tuple(seats), since, nodes, taken, members, short, said=time)
 
 
 def recalled(session: Session, kept: Kept) -> Reservation | str | None:
@@ -206,7 +209,7 @@ def recalled(session: Session, kept: Kept) -> Reservation | str | None:
         )
     if not seats or kept.short != session.shortfall(gang):
         return None
-    found = made(gang, kept.time, kept.length, seats, kept.since)
+    found = made(gang, kept.time, kept.length, seats, kept.since, kept.short)
     found.said, found.moved, found.culprit, found.former = kept.said, kept.moved, kept.culprit, kept.former
     return found
 

@@ -6,7 +6,6 @@ learned of more of them (`record/learned.py`) is handed in through the ports, an
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import re
@@ -21,6 +20,7 @@ from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.tasks import OCCUPYING, Status
 from pumice.scheduling.core.memory import Slot
 from pumice.scheduling.placing import annotation_values
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +40,7 @@ _UID = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # controller
 UID_CHARS = 36
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Past:
+class Past(Value):
     """What past runs say of the next one."""
 
     length: Duration

@@ -7,11 +7,12 @@ larger parts. Which taints the pods will tolerate is not known either: all are t
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api import names
 from pumice.api.changes import Upserted
@@ -46,7 +47,7 @@ def with_stand_ins(world: World) -> World:
                 range(count), itertools.chain(_labels(group), itertools.repeat({})), strict=False
             ):
                 intake.apply(Upserted(object=_stand_in(group, number, asked, tolerated, labels)))
-    return dataclasses.replace(world, intake=intake)
+    return msgspec.structs.replace(world, intake=intake)
 
 
 def _labels(group: PodGroup) -> Iterator[dict[str, str]]:

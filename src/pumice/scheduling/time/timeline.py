@@ -7,11 +7,12 @@ only where a reservation begins, and there is always a row. So a question about 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,8 +29,7 @@ PIECES_MAX = 32  # changes that are worked in one by one; beyond it counting ane
 MANY = np.iinfo(np.int64).max
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Copies:
+class _Copies(Mutable, eq=False):
     """How many pods of a shape each node takes at each moment, as of so many rows and changes."""
 
     allowed: Mask
@@ -39,8 +39,7 @@ class _Copies:
     read: int = 0
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Limit:
+class _Limit(Mutable, eq=False):
     """What was last asked for, and the nodes that it depends on; looked at again when something has changed there."""
 
     about: tuple[object, ...]

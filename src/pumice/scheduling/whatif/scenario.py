@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from pumice.scheduling.time.forecast import Effort, first_in_line, forecast
 from pumice.scheduling.time.stand_ins import with_stand_ins
 from pumice.scheduling.whatif.outcome import Outcome, StartTimes, When
 from pumice.scheduling.whatif.trial import Question
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -43,8 +43,7 @@ _QUEUE_CHANGE = re.compile(r"([^.=,]+)\.([^=,]+)=([^=,]+)")
 QUEUE_FIELDS = ("weight", "priority", "capability", "deserved", "guarantee")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Value):
     """What is different; each queue change is `name`, one of QUEUE_FIELDS with a resource behind a dot, and the value."""
 
     add_nodes: int = 0
@@ -110,7 +109,7 @@ def edited(world: World, scenario: Scenario) -> tuple[World, set[str]]:
             intake.apply(Upserted(object=edits.another_node(like, number)))
     for node in scenario.drain:
         displaced.update(_drain(intake, _known(node, snapshot.nodes.index, "node")))
-    return dataclasses.replace(world, intake=intake, policy=scenario.policy or world.policy), displaced
+    return msgspec.structs.replace(world, intake=intake, policy=scenario.policy or world.policy), displaced
 
 
 # ----------------------------------------------------------------------------------------------------- changes

@@ -6,7 +6,6 @@ only what the engine then starts is told. The number of plans is bounded, becaus
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.whatif.bystanders import Bystanders
 from pumice.scheduling.whatif.suggestion import Kind, Suggestion, Suggestions
 from pumice.scheduling.whatif.trial import start_of
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,8 +55,7 @@ _OF_QUEUES = frozenset(
 )  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Value):
     """A change that may help: what to say if it does, and the snapshot in which it was made."""
 
     suggestion: Suggestion
@@ -178,7 +177,7 @@ class _Subject:
         if close is None or not close.hard or close.tier is None:
             return
         for tier in [each for each in self.snapshot.tree.tiers if each > close.tier][:CANDIDATES_MAX]:
-            looser = msgspec.structs.replace(self.spec, closeness=dataclasses.replace(close, tier=tier))
+            looser = msgspec.structs.replace(self.spec, closeness=msgspec.structs.replace(close, tier=tier))
             yield self._edited(Suggestion(Kind.TIER, number=tier, instead_of=close.tier), looser)
 
     def _run_times(self) -> Iterator[Candidate]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.memory import EMPTY, Memory
 from pumice.scheduling.core.shortcuts import NO_SHORTCUTS
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
 EVICTING_ACTIONS = frozenset({"consolidate", "preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Question:
+class Question(Value):
     """What a cycle is planned from; a trial differs from it in one thing."""
 
     snapshot: Snapshot
@@ -35,7 +36,7 @@ class Question:
     now: Instant
     memory: Memory = EMPTY
     ports: Ports | None = None
-    extra_plugins: Mapping[str, type[Plugin]] = dataclasses.field(default_factory=dict)
+    extra_plugins: Mapping[str, type[Plugin]] = msgspec.field(default_factory=dict)
 
     def plan(
         self,
@@ -50,7 +51,7 @@ class Question:
         policy = policy or self.policy
         if not evicts:
             actions = tuple(name for name in policy.actions if name not in EVICTING_ACTIONS)
-            policy = dataclasses.replace(policy, actions=actions, break_deadlocks=False)
+            policy = msgspec.structs.replace(policy, actions=actions, break_deadlocks=False)
         return cycle.plan(
             snapshot,
             policy,
@@ -63,11 +64,10 @@ class Question:
         )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Start:
+class Start(Value):
     """A gang would start: at once, or once `victims` (pods by gang) have left; without pods so far, it would be admitted."""
 
-    victims: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    victims: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 def start_of(snapshot: Snapshot, decisions: Decisions, key: str) -> Start | None:

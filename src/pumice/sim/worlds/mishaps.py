@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice.api import kinds
 from pumice.api.batch import Action, CronJob, Job
@@ -131,7 +132,7 @@ async def _hold_binds(world: World, mishap: Mishap) -> None:
 
 
 def _the_webhooks(do: Callable[[World, Mishap], Awaitable[None]]) -> Callable[[World, Mishap], Awaitable[None]]:
-    return lambda world, mishap: do(world, dataclasses.replace(mishap, who=replicas.WEBHOOKS))
+    return lambda world, mishap: do(world, msgspec.structs.replace(mishap, who=replicas.WEBHOOKS))
 
 
 async def _stop(world: World, mishap: Mishap) -> None:
@@ -319,7 +320,7 @@ async def _delete_cron(world: World, mishap: Mishap) -> None:
 
 async def _bad_job(world: World, mishap: Mishap) -> None:
     """Nobody can start a Job that wants more pods at once than it has: it must never get in, whatever becomes of the webhooks."""
-    bad = users.manifest(dataclasses.replace(world.story.jobs[0], name=f"bad-{round(mishap.at_s * 100)}"))
+    bad = users.manifest(msgspec.structs.replace(world.story.jobs[0], name=f"bad-{round(mishap.at_s * 100)}"))
     bad["spec"]["minAvailable"] = 1 + bad["spec"]["tasks"][0]["replicas"]
     await world.client.create(Job, bad, namespace="default")
     world.witness.complain(f"job {bad['metadata']['name']} wants more pods at once than it has, and was accepted")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextvars
-import dataclasses
 import itertools
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,6 +22,7 @@ from pumice.kube.lease import LEASE_S
 from pumice.kube.transport import Request, Response, is_stream
 from pumice.local.apiserver import watching
 from pumice.sim.worlds.loop import is_dead
+from pumice.values import Value
 
 if TYPE_CHECKING:
     import random
@@ -39,8 +39,7 @@ LAG_S_MAX = 3.0
 CONNECT_S = 1.0  # what a partitioned client waits for a connection
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Value):
     """The chance of each fault: of a call, of one chunk of a watch, and how long watches live in seconds (0: as long as the server lets them)."""
 
     refused: float = 0.0

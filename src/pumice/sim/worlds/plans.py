@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from pumice.flight.recorder import Unrecorded
+from pumice.flight.unrecorded import Unrecorded
 from pumice.scheduling.time import reservations
 
 if TYPE_CHECKING:

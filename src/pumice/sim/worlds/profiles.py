@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from pumice.sim.worlds import policies
 from pumice.sim.worlds.network import CALM, Rates
+from pumice.values import Value
 
 # What a mishap is about, by its name (mishaps.py has what it does).
 SUBJECTS = {
@@ -89,8 +88,7 @@ STORM = Rates(
 BREEZE = Rates(refused=0.01, conflict=0.01, lost=0.01, late=0.01, slow=0.02, lag=0.05, dropped=0.01, watch_s=60.0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Value):
     """`kinds` of mishaps, at most so many; the chances of faults; how many processes, jobs (one of these numbers) and members."""
 
     kinds: tuple[str, ...] = ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pumice import instant
 from pumice.api import names
@@ -24,6 +25,7 @@ from pumice.runtime import Runtime
 from pumice.sim.worlds.loop import Replica
 from pumice.sim.worlds.network import Line
 from pumice.telemetry.meters import Unread
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -64,8 +66,7 @@ class SkewedClock:
         await asyncio.sleep(seconds)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Machine:
+class Machine(Mutable, eq=False):
     """Where one process lives: its name, clock and line stay when the process dies and starts again."""
 
     name: str
@@ -74,7 +75,7 @@ class Machine:
     chance: random.Random
     fail_point: Callable[[str], None]
     log: Callable[..., None]
-    replica: Replica = dataclasses.field(default_factory=lambda: Replica(""))
+    replica: Replica = msgspec.field(default_factory=lambda: Replica(""))
     lives: int = 0
     renews_s: float = RETRY_S  # how often it renews its lease
     restart: Callable[[], object] = lambda: None
@@ -151,7 +152,7 @@ async def _lead(
         log=own.log,
         retry_s=own.renews_s,
     )
-    runtime = dataclasses.replace(own.runtime(), guard=election.check)
+    runtime = msgspec.structs.replace(own.runtime(), guard=election.check)
     watching = asyncio.create_task(informers.run())
     try:
         await election.lead(lambda: work(client, informers, runtime))

@@ -5,12 +5,14 @@ A story is data, so a world that fails can be told again without some of it: tha
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.sim.worlds import policies, profiles
 from pumice.sim.worlds.network import CALM
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +35,7 @@ LATER = frozenset(
 AGAIN = 0.15  # the chance that everything is started afresh in the end
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class JobPlan:
+class JobPlan(Value):
     """A Job that somebody submits: one task of `size` pods of `gpus` each, of which `minimum` must start together."""
 
     at_s: float
@@ -48,8 +49,7 @@ class JobPlan:
     estimate_s: int = 0  # what its owner says of run_s, rightly or not; 0: nothing
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CronPlan:
+class CronPlan(Value):
     """A CronJob that makes a Job of one pod with one GPU every so many seconds."""
 
     at_s: float
@@ -58,8 +58,7 @@ class CronPlan:
     policy: str  # what becomes of a Job whose predecessor still runs
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueuePlan:
+class QueuePlan(Value):
     """The GPUs that a queue may use at most (0: no limit), and those that are kept for it."""
 
     limit: int = 0
@@ -67,8 +66,7 @@ class QueuePlan:
     weight: int = 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Mishap:
+class Mishap(Value):
     """Something that befalls the world: `what` is a name of `mishaps.MISHAPS`, `who` and `amount` what it is about."""
 
     at_s: float
@@ -77,8 +75,7 @@ class Mishap:
     amount: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Story:
+class Story(Value):
     seed: int
     profile: str
     nodes: int
@@ -106,8 +103,8 @@ class Story:
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
-        rates = dataclasses.replace(self.rates, **zero)
-        return dataclasses.replace(
+        rates = msgspec.structs.replace(self.rates, **zero)
+        return msgspec.structs.replace(
             self,
             jobs=jobs,
             mishaps=mishaps,
@@ -121,7 +118,7 @@ class Story:
 
     def parts(self) -> list[str]:
         """All that can be left out, by the names that `without` knows."""
-        faults = [each.name for each in dataclasses.fields(self.rates) if getattr(self.rates, each.name)]
+        faults = [name for name in self.rates.__struct_fields__ if getattr(self.rates, name)]
         extras = {
             "flow": self.flow,
             "record": self.has_record,
@@ -210,9 +207,9 @@ def _rates(chance: random.Random, extras: random.Random, profile: Profile) -> Ra
     """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
     if chance.random() < profile.quiet:
         return CALM
-    kinds = [each.name for each in dataclasses.fields(profile.rates)]
+    kinds = list(profile.rates.__struct_fields__)
     out = {kind: 0.0 for kind in kinds if (extras if kind in LATER else chance).random() < FAULT_OUT}
-    return dataclasses.replace(profile.rates, **out)
+    return msgspec.structs.replace(profile.rates, **out)
 
 
 def _job(chance: random.Random, number: int, nodes: int, queues: list[str], profile: Profile) -> JobPlan:
@@ -243,7 +240,7 @@ def _line(chance: random.Random, nodes: int) -> tuple[JobPlan, ...]:
 
 def _estimated(chance: random.Random, plan: JobPlan) -> JobPlan:
     """Some owners say how long it runs: rightly, too little, or too much."""
-    return dataclasses.replace(plan, estimate_s=round(plan.run_s * chance.choice((0, 0, 1, 1, 0.5, 3))))
+    return msgspec.structs.replace(plan, estimate_s=round(plan.run_s * chance.choice((0, 0, 1, 1, 0.5, 3))))
 
 
 def _mishaps(chance: random.Random, profile: Profile, nodes: int, jobs: tuple[JobPlan, ...]) -> tuple[Mishap, ...]:

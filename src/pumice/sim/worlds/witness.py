@@ -6,9 +6,8 @@ It believes nobody but the store. What only holds in the end is in `ending`.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,9 +25,12 @@ from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.ledger import Ledger
+from pumice.sim.worlds.recent import Recent
+from pumice.sim.worlds.truth import Truth
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pumice.api.meta import Struct
     from pumice.clock import VirtualClock
@@ -64,8 +66,7 @@ _STRUCTS: dict[str, type[Struct]] = {
 }
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class PodSeen:
+class PodSeen(Mutable, eq=False):
     key: str
     group: str  # namespace/name of its PodGroup
     node: str
@@ -76,10 +77,16 @@ class PodSeen:
     since: float  # when it came to its node
     job: str  # uid of what controls it
     version: int  # of its Job, when it was made
+    nominated: str  # the node that it has been promised
+
+    def holds_as(self, other: PodSeen) -> bool:
+        """Whether it makes no difference to anybody's room which of the two it is."""
+        return (self.node, self.is_over, self.is_leaving, self.nominated) == (
+            other.node, other.is_over, other.is_leaving, other.nominated,
+        )  # fmt: skip
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class GangSeen:
+class GangSeen(Mutable, eq=False):
     uid: str
     minimum: int
     queue: str
@@ -89,24 +96,6 @@ class GangSeen:
     whole_since: float | None = None  # until it was asked what it says of that
     promised: tuple[str, str] | None = None  # the time of its reservation, and who led when it was told
     kept: str = ""  # a promise after which it was to start: whatever became of that, the next one is another
-
-
-class Recent:
-    """The largest that a number has been lately."""
-
-    def __init__(self) -> None:
-        self._values: list[tuple[float, int]] = []
-
-    def put(self, at: float, value: int) -> None:
-        self._values.append((at, value))
-
-    def now(self) -> int:
-        return self._values[-1][1] if self._values else 0
-
-    def most(self, since: float) -> int:
-        """The present value, and those that have been true since then."""
-        first = max((number for number, (at, _) in enumerate(self._values) if at < since), default=0)
-        return max((value for _, value in self._values[first:]), default=0)
 
 
 class Witness:
@@ -131,9 +120,12 @@ class Witness:
         self.room: dict[str, Recent] = collections.defaultdict(Recent)
         self.limits: dict[str, Recent] = collections.defaultdict(Recent)
         self.guarantees: dict[str, int] = {}
+        self.nodes: dict[str, Node] = {}
         self.ledger = Ledger()
+        self.truth = Truth(self)
         self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
         self.binds = 0
+        self._marked: set[str] = set()  # pods that were written after everything was started afresh
         self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
         self._decoders = {name: msgspec.json.Decoder(struct) for name, struct in _STRUCTS.items()}
         self._seers: dict[str, Callable[[str, Struct], None]] = {
@@ -162,13 +154,13 @@ class Witness:
     def now(self) -> float:
         return self._clock.monotonic()
 
-    def _known_since(self) -> float:
+    def known_since(self) -> float:
         """What was true only before that is known to nobody who decides."""
         return self._clock.monotonic() - (PROMPT_S if self.is_quiet else STALE_S)
 
     def known_room(self, node: str) -> int:
         """The most GPUs that somebody who decides now may take the node to have."""
-        return self.room[node].most(self._known_since())
+        return self.room[node].most(self.known_since())
 
     # ------------------------------------------------------------------------------------------------- seeing
 
@@ -179,7 +171,7 @@ class Witness:
         entry = change.after or change.before
         assert entry is not None
         key = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
-        if self.is_still and change.collection not in _FLEETING:
+        if self.is_still and change.collection not in _FLEETING and not self._is_marked_first(change):
             self.complain(f"everything was started afresh, and {change.collection} {key} was written once more")
         if change.after is None:
             self._forget(change.collection, key, entry.uid)
@@ -188,8 +180,19 @@ class Witness:
         if change.collection in _HOLDINGS:
             self.ledger.put(self._clock.monotonic(), self.used(), self._total())
         self.look()
+        self.truth.look(self._clock.monotonic())
+
+    def _is_marked_first(self, change: Change) -> bool:
+        """A leader marks every pod that waits, once, before it decides anything: former binds are void then (docs/adr/0016)."""
+        if change.collection != "pods" or change.before is None or change.after is None:
+            return False
+        before, after = (_unmarked(each.body) for each in (change.before, change.after))
+        is_first = change.after.uid not in self._marked
+        self._marked.add(change.after.uid)
+        return is_first and before == after
 
     def _forget(self, collection: str, key: str, uid: str) -> None:
+        self.truth.is_stale = True
         if collection == "pods":
             gone = self.pods.pop(uid, None)
             if gone is not None:
@@ -197,11 +200,13 @@ class Witness:
         elif collection == "podgroups.scheduling.volcano.sh":
             self.gangs.pop(key, None)
             self.groups.pop(key, None)
+            self.truth.forget(key)
         elif collection == "jobs.batch.volcano.sh":
             self.jobs.pop(key, None)
         elif collection == "cronjobs.batch.volcano.sh":
             self.crons.seen.pop(uid, None)
         elif collection == "nodes":
+            self.nodes.pop(key, None)
             self.room[key].put(self._clock.monotonic(), 0)
 
     def _see_pod(self, key: str, pod: Pod) -> None:
@@ -218,8 +223,10 @@ class Witness:
             since=before.since if before is not None and before.node else now,
             job=pod.metadata.controller.uid if pod.metadata.controller is not None else "",
             version=int(pod.metadata.annotations.get(names.JOB_VERSION, 0)),
+            nominated=pod.status.nominated_node_name,
         )
         self.pods[uid] = seen
+        self.truth.is_stale |= before is None or not seen.holds_as(before)
         if before is not None and before.node and before.node != seen.node:
             self.complain(f"pod {key} went from node {before.node} to {seen.node or 'none'}")
         if seen.node and (before is None or not before.node):
@@ -229,10 +236,15 @@ class Witness:
         self._count(seen.group)
 
     def _see_node(self, key: str, node: Node) -> None:
-        self.room[key].put(self._clock.monotonic(), int(node.status.allocatable.get(GPU, 0)))
+        before = self.nodes.get(key)
+        self.nodes[key] = node
+        if before is None or (before.spec, before.status.allocatable) != (node.spec, node.status.allocatable):
+            self.truth.is_stale = True
+            self.room[key].put(self._clock.monotonic(), int(node.status.allocatable.get(GPU, 0)))
 
     def _see_group(self, key: str, group: PodGroup) -> None:
         self.groups[key] = group
+        self.truth.see_group(key, group)
         known = self.gangs.get(key)
         if known is None or known.uid != group.metadata.uid:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
@@ -245,26 +257,11 @@ class Witness:
             known.mute_since = None
         elif known.mute_since is None:
             known.mute_since = self._clock.monotonic()
-        self._check_reservation(key, known, group)
+        self.truth.check_reservation(key, known, group, self.leases.get(SCHEDULER_LEASE, ("", 0.0))[0])
         self._count(key)
 
-    def _check_reservation(self, key: str, gang: GangSeen, group: PodGroup) -> None:
-        """A time that a gang was told becomes later only for a cause that it is told, too; a new leader may know nothing of it."""
-        notes = group.metadata.annotations
-        text, leader = notes.get(names.RESERVATION, ""), self.leases.get(SCHEDULER_LEASE, ("", 0.0))[0]
-        if not text:
-            gang.promised = None
-            return
-        until = msgspec.json.decode(text)["time"]
-        if until == gang.kept:
-            return
-        if gang.promised is not None and gang.promised[1] == leader and until > gang.promised[0]:
-            causes = [each["code"] for each in msgspec.json.decode(notes.get(names.VERDICT) or "{}").get("reasons", ())]
-            if not any(each.startswith("Reservation") for each in causes):
-                self.complain(f"gang {key} was promised {gang.promised[0]}, then {until}, and not told why")
-        gang.promised = until, leader
-
     def _see_queue(self, key: str, queue: Queue) -> None:
+        self.truth.is_stale = True
         self.queues[key] = queue
         self.limits[key].put(self._clock.monotonic(), int(queue.spec.capability.get(GPU, 1_000_000)))
         self.guarantees[key] = int(queue.spec.guarantee.resource.get(GPU, 0))
@@ -303,7 +300,7 @@ class Witness:
         if not pod.is_ours:
             return
         self.binds += 1
-        since = self._known_since()
+        since = self.known_since()
         held = sum(
             each.gpus
             for each in self.pods.values()
@@ -321,10 +318,11 @@ class Witness:
         limit = self.limits[queue].most(since)
         if used[queue] > limit:
             self.complain(f"queue {queue} uses {used[queue]} GPUs and may use {limit}, with {pod.key} bound last")
-        total = sum(each.most(since) for each in self.room.values())
-        kept = sum(max(used[other], own) for other, own in self.guarantees.items() if own and other != queue)
-        if used[queue] + kept > total:
-            self.complain(f"queue {queue} uses {used[queue]} GPUs of {total}, and {kept} are kept for others")
+        room = {node: each.most(since) for node, each in self.room.items()}
+        total, held = sum(room.values()), self._held(room)
+        kept = sum(max(held[other], own) for other, own in self.guarantees.items() if own and other != queue)
+        if held[queue] + kept > total:
+            self.complain(f"queue {queue} uses {held[queue]} GPUs of {total}, and {kept} are kept for others")
 
     def _total(self) -> int:
         return sum(each.now() for each in self.room.values())
@@ -332,9 +330,22 @@ class Witness:
     def used(self) -> collections.Counter[str]:
         """The GPUs that each queue is charged for: those of pods that have to go are not."""
         found: collections.Counter[str] = collections.Counter()
+        for (queue, _), gpus in self._used_by_node().items():
+            found[queue] += gpus
+        return found
+
+    def _held(self, room: Mapping[str, int]) -> collections.Counter[str]:
+        """The same of what there is: a node that went, or shrank below its pods, takes nothing from the others."""
+        found: collections.Counter[str] = collections.Counter()
+        for (queue, node), gpus in self._used_by_node().items():
+            found[queue] += min(gpus, room.get(node, 0))
+        return found
+
+    def _used_by_node(self) -> collections.Counter[tuple[str, str]]:
+        found: collections.Counter[tuple[str, str]] = collections.Counter()
         for each in self.pods.values():
             if each.node and not each.is_over and not each.is_leaving:
-                found[self._queue_of(each)] += each.gpus
+                found[self._queue_of(each), each.node] += each.gpus
         return found
 
     def _queue_of(self, pod: PodSeen) -> str:
@@ -409,6 +420,16 @@ class Witness:
         """A yes has come back."""
         if request.path.endswith("/binding"):
             self._answered.add((identity, _uid(request)))
+
+
+def _unmarked(body: bytes) -> Any:
+    """A pod without what the mark of a leader changes."""
+    pod = msgspec.json.decode(body)
+    metadata = pod["metadata"]
+    metadata.pop("resourceVersion")
+    metadata.pop("managedFields", None)
+    metadata.get("annotations", {}).pop(names.LEADER, None)
+    return pod
 
 
 def _uid(request: Request) -> str:

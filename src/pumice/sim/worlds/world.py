@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import dataclasses
 import gc
 import hashlib
 import random
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api import names
 from pumice.clock import VirtualClock
@@ -23,6 +24,7 @@ from pumice.sim.worlds.network import Network
 from pumice.sim.worlds.plans import Plans
 from pumice.sim.worlds.story import GPUS
 from pumice.sim.worlds.witness import Witness
+from pumice.values import Value
 
 if TYPE_CHECKING:
     import collections
@@ -47,8 +49,7 @@ _MEMORY_LOST = frozenset({"memory_not_written", "memory_conflict", "memory_not_r
 RESTART_S_MAX = 3.0  # a process that ended is started again within so long
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value):
     """What became of a world: what was wrong, if anything, and the digest of all that happened."""
 
     wrong: tuple[str, ...]
@@ -110,7 +111,9 @@ class World:
         self._conflicted: set[str] = set()  # who met another's writes to its memory: it leaves the last word to them
         self.is_calm = False
         facts = pretend_nodes(story.nodes, gpus=GPUS)
-        self.nodes = {each.name: dataclasses.replace(each, annotations={names.NODE_AGENT: "world"}) for each in facts}
+        self.nodes = {
+            each.name: msgspec.structs.replace(each, annotations={names.NODE_AGENT: "world"}) for each in facts
+        }
         self.user = self._machine("user", is_shaken=False)
         self.client = self.user.client()
 

@@ -1,9 +1,13 @@
 """Custom kinds: served when defined, checked against their schema, gone with their definition."""
 
 import copy
+import random
 
 import pytest
 from tests.unit.local.apiserver.words import Api
+
+from pumice.local.apiserver.server import Server, Settings
+from pumice.local.up import kinds
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GANGS = "/apis/example.com/v1/namespaces/default/gangs"
@@ -259,3 +263,18 @@ async def test_two_versions_show_the_same_object(api):
     other = await api.get(GANGS.replace("/v1/", "/v2/") + "/g")
     assert (other["apiVersion"], other["spec"]["size"]) == ("example.com/v2", 2)
     assert (await api.get("/apis/example.com"))["preferredVersion"]["version"] == "v2"
+
+
+async def test_definitions_that_are_there_from_the_start_are_as_if_they_had_been_posted(api, clock):
+    for body in kinds():
+        await api.create(CRDS, body)
+        assert api.status == 201
+    born_with = Api(Server(Settings(now=clock, chance=random.Random(7), definitions=kinds())))
+    assert await told(born_with) == await told(api)
+
+
+async def told(api):
+    """All definitions, without what differs from one creation to the next."""
+    items = (await api.get(CRDS))["items"]
+    own = ("name", "annotations", "creationTimestamp", "generation", "finalizers")
+    return [item | {"metadata": {key: item["metadata"].get(key) for key in own}} for item in items]

@@ -1,7 +1,6 @@
 """allocate: whole gangs or nothing, queues in turn, idle room first."""
 
-import dataclasses
-
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import (
     a_gang,
@@ -205,7 +204,7 @@ def test_a_queue_that_is_overused_gets_no_more_turns():
         def open(self, session):
             session.on.overused(lambda queue: queue.name == "a")
 
-    with_lid = dataclasses.replace(POLICY, options=(*POLICY.options, PluginOption("lid", 9, {}, {})))
+    with_lid = msgspec.structs.replace(POLICY, options=(*POLICY.options, PluginOption("lid", 9, {}, {})))
     world = [
         a_node(),
         a_queue("a"),
@@ -240,7 +239,7 @@ def test_a_member_that_a_detour_has_placed_is_not_placed_again():
             statement.place(Placement(gang, self.session.shape(task), [task], [0], Status.ALLOCATED))
             return statement
 
-    with_bypass = dataclasses.replace(POLICY, options=(*POLICY.options, PluginOption("bypass", 9, {}, {})))
+    with_bypass = msgspec.structs.replace(POLICY, options=(*POLICY.options, PluginOption("bypass", 9, {}, {})))
     close = a_gang("g", 2, min_member=1, group={"spec": {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}})
     decisions = plan(
         a_node("n1", cpu="1"), a_node("n2", cpu="1"), a_hyper_node("rack", 1, nodes=["n1", "n2"]), close,

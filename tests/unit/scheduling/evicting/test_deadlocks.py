@@ -1,7 +1,6 @@
 """Gangs that hold while they wait: who is told what, who leaves, and when."""
 
-import dataclasses
-
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import (
     NOW,
@@ -24,7 +23,7 @@ from pumice.scheduling.core.codes import Code
 BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
 GRACE = BUILT_IN.deadlock_grace
 VOLCANO = policy("enqueue, allocate, backfill", "priority gang conformance", "drf predicates proportion nodeorder")
-BREAKING = dataclasses.replace(VOLCANO, break_deadlocks=True)
+BREAKING = msgspec.structs.replace(VOLCANO, break_deadlocks=True)
 OWNED = {
     "ownerReferences": [
         {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
@@ -216,7 +215,7 @@ def test_a_gang_that_was_admitted_in_vain_gives_its_admission_back():
 
 def test_members_that_fit_one_by_one_do_not_make_a_gang_that_never_will_look_as_if_it_had_places():
     """Preemption within the gang once held room for those members, so that the gang kept others out for ever."""
-    preempting = dataclasses.replace(BREAKING, actions=("enqueue", "allocate", "preempt", "backfill"))
+    preempting = msgspec.structs.replace(BREAKING, actions=("enqueue", "allocate", "preempt", "backfill"))
     stuck = a_gang("stuck", 3, gpu=3, cpu=None, group={"queue": "q", "minimum": {GPU: "6"}, "phase": "Inqueue"})
     cluster = [gpu_node("n1"), gpu_node("n2"), *QUOTA[-1:], stuck, a_queue("q", capability={GPU: "8"})]
     _, second = over_time(*cluster, policy=preempting)

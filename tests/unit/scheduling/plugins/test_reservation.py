@@ -173,6 +173,16 @@ def test_it_becomes_later_when_somebody_outlives_an_estimate_and_says_who():
     assert (reason.facts.former, reason.facts.until) == (when(5000), when(5200))
 
 
+@pytest.mark.parametrize(("until", "told"), [(5000.5, []), (5001, [when(5000)])])
+def test_a_move_within_the_second_in_which_times_are_told_is_none_to_tell_of(until, told):
+    spare = a_node("n3", cpu="2")
+    first = plan_for(*TWO, spare, *FULL, runs("z", "n3", until, size=2), LARGE, policy=rules())
+    cluster = (TWO[0], spare, FULL[0], runs("z", "n3", until, size=2), LARGE)
+    after = plan_for(*cluster, policy=rules(), memory=first.memory)
+    assert (kept(first)["large"][0], kept(after)["large"][0]) == (5000, int(until))
+    assert [each.facts.former for each in report(after, "large").reasons if each.facts.former] == told
+
+
 def test_it_becomes_later_when_a_node_goes_and_says_which():
     spare = a_node("n3", cpu="2")
     first = plan_for(*TWO, spare, *FULL, runs("z", "n3", 9000, size=2), LARGE, policy=rules())
@@ -386,16 +396,38 @@ def test_an_empty_depth_changes_nothing():
     assert kept(off) == {}
 
 
-def test_who_is_promised_what_others_leave_needs_its_reservation_no_more():
-    """`low` holds the whole node and leaves for `high`, which needs half of it; the other half is for `next`, in the same cycle."""
-    own = {"name": "reservation", "arguments": {"patience": "0s", "depth": 16}}
-    preempting = policy(
-        "allocate, preempt", ["priority", {"name": "gang", "enablePreemptable": False}, own], ["predicates"]
-    )
-    low = runs("low", "n1", 5000, cpu="4")
-    high = waits("high", 1, cpu="2", group={"priority_class": "high"}, created=10)
-    after = waits("next", 1, cpu="2", group={"priority_class": "high"}, created=20)
-    decisions = plan_for(a_priority_class("high", 9), a_node("n1", cpu="4"), low, high, after, policy=preempting)
+PREEMPTING = policy(
+    "allocate, preempt",
+    [
+        "priority",
+        {"name": "gang", "enablePreemptable": False},
+        {"name": "reservation", "arguments": {"patience": "0s", "depth": 16}},
+    ],
+    ["predicates"],
+)
+# `low` holds the whole node and leaves for `high`, which needs half of it; the other half is for `next`, in the same cycle.
+LEAVING = [
+    a_priority_class("high", 9),
+    a_node("n1", cpu="4"),
+    runs("low", "n1", 5000, cpu="4"),
+    waits("high", 1, cpu="2", group={"priority_class": "high"}, created=10),
+    waits("next", 1, cpu="2", group={"priority_class": "high"}, created=20),
+]
+
+
+def test_whom_others_leave_for_needs_its_reservation_no_more_and_is_not_told_of_it():
+    decisions = plan_for(*LEAVING, policy=PREEMPTING)
     assert decisions.failures == ()
     assert promised(decisions) == {"high-w-0": "n1", "next-w-0": "n1"}
-    assert kept(decisions) == {}
+    assert report(decisions, "high").reservation is None
+    assert codes(decisions, "high") == {"PlacesPromised"}
+    assert "high" not in kept(decisions)
+
+
+def test_who_is_promised_what_others_leave_behind_keeps_its_time_until_it_starts():
+    """`next` makes nobody leave: if its promise comes to nothing, and its time becomes later, it is told so."""
+    decisions = plan_for(*LEAVING, policy=PREEMPTING)
+    assert kept(decisions) == {"next": (5000, {"n1": 1})}
+    after = plan_for(*LEAVING, policy=rules(depth=16), memory=decisions.memory, now=DAY + 5000 * instant.SECOND)
+    reason = next(each for each in report(after, "next").reasons if each.code.value == "ReservationOutlived")
+    assert (reason.facts.gang, reason.facts.former) == ("default/low", when(5000))

@@ -10,7 +10,7 @@ from pumice.sim.policies import NAMED
 
 
 def an_ask(name, least, *, queue="default", each=1):
-    return Ask(gang=name, queue=queue, place=(0, name), least=least, each=each)
+    return Ask(gang=name, queue=queue, place=(0, name), least=least, each=each, pods=least // each)
 
 
 def a_backlog(*asks, slots=8, **settings):

@@ -1,8 +1,8 @@
 """What a different cluster would do, compared with this one, and when gangs would start there."""
 
-import dataclasses
 import itertools
 
+import msgspec
 import pytest
 from tests.unit.scheduling.clusters import NOW, a_group, a_node, a_priority_class, a_queue, policy, when
 from tests.unit.scheduling.time.test_forecast import ESTIMATE, a_gang, a_world, running, waiting
@@ -113,7 +113,7 @@ def test_a_gang_that_only_gives_back_its_surplus_does_not_start_again():
 
 def test_another_policy_and_another_queue_change_who_starts_when():
     first = policy("enqueue, allocate", "priority gang predicates")
-    strict = dataclasses.replace(first, actions=("enqueue",))
+    strict = msgspec.structs.replace(first, actions=("enqueue",))
     assert minutes(outcome(Scenario(policy=strict), *LINE, chosen=first)) == {
         "first": (10, None),
         "second": (ABOUT_30, None),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice.local.apiserver.structures import Field, structures
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.registry import Registry
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 _KEY_DEFAULTS = {"protocol": "TCP"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value):
     """One place in an object. Either `field` (built-in) or `schema` (custom) says what is there; neither: deduced."""
 
     field: Field | None = None

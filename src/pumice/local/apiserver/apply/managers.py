@@ -7,11 +7,11 @@ them would double their size.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice.local.apiserver.apply import fieldsets
 from pumice.local.apiserver.apply.layout import layout_of
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.apply.fieldsets import FieldSet
@@ -26,8 +26,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 Key = tuple[str, str, str]  # manager, operation, subresource
 
 
-@dataclasses.dataclass(slots=True)
-class Managed:
+class Managed(Mutable):
     """One manager's fields."""
 
     fields: FieldSet

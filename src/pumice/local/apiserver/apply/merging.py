@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from pumice.local.apiserver import failures
 from pumice.local.apiserver.apply import fieldsets, managers
 from pumice.local.apiserver.apply.managers import Managed
 from pumice.local.apiserver.store import decode, encode
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.apply.fieldsets import FieldSet, Path
@@ -22,8 +22,7 @@ CONFLICTS_SHOWN_MAX = 50
 KUBECTL, LAST_APPLIED = "kubectl", "kubectl.kubernetes.io/last-applied-configuration"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Application:
+class Application(Value):
     """One apply: who, where, when, and whether others' fields are taken by force."""
 
     manager: str

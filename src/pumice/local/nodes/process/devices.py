@@ -7,7 +7,6 @@ A GPU is given out whole, as `nvidia.com/gpu`, each to one pod at a time; or it 
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api import names
@@ -15,6 +14,7 @@ from pumice.cluster import amounts
 from pumice.cluster.cards import CORES, HAMI_CORE, Slice, slices_of
 from pumice.cluster.requests import request_of
 from pumice.errors import PumiceError
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,8 +30,7 @@ class NoDevice(PumiceError):
     """Fewer devices are free than were promised: the node's books are wrong, or the scheduler's are."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(Value):
     """One card, or a partition of one. `id` is what CUDA_VISIBLE_DEVICES takes: a number, or a UUID."""
 
     id: str

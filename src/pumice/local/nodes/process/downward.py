@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from pumice import quantity
 from pumice.cluster import amounts
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Value):
     """What only the node knows of a pod."""
 
     host_ip: str

@@ -6,12 +6,12 @@ arguments may refer to all of it. Values may be secret: nothing here puts one in
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import TYPE_CHECKING
 
 from pumice.local.nodes.process import downward
 from pumice.local.nodes.process.sources import MissingSource
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Value):
     """Who asks: one container of a pod, with what its node knows and where its sources are."""
 
     pod: ProcessPod

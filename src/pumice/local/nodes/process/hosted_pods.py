@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import signal
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from pumice.kube import errors
 from pumice.local.nodes.containers import KILLED, PodReport, Waiting, records_of
 from pumice.local.nodes.process import logs
 from pumice.local.nodes.process.podspec import ProcessPod
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,8 +30,7 @@ RETRY_S = 1.0
 LOST = "the node's agent was started anew, and the pod's processes ended with the one before"
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class HostedPod:
+class HostedPod(Mutable, eq=False):
     """One pod. It may be `over` (nothing of it runs) before its object is `gone`, or the other way round."""
 
     pod: Pod

@@ -9,7 +9,6 @@ the last two are kept. A segment that is full is closed, and the oldest one remo
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from pumice import instant
 from pumice.digits import INT64_MAX, whole_number
 from pumice.errors import BadInput
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -105,8 +105,7 @@ def _entries(stamp: bytes, stream: str, line: bytes, *, is_whole: bool) -> Itera
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
+class LogOptions(Value, kw_only=True):
     """What `kubectl logs` may ask for."""
 
     follow: bool = False

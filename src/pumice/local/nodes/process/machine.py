@@ -9,13 +9,14 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fcntl
 import os
 import shutil
 import socket
 from typing import IO, TYPE_CHECKING, Self
 from urllib.parse import urlsplit
+
+import msgspec
 
 from pumice import quantity
 from pumice.api.names import NODE_AGENT
@@ -31,6 +32,7 @@ from pumice.local.nodes.process.runner import Surroundings
 from pumice.local.nodes.process.sources import PodSources
 from pumice.local.nodes.process.volumes import PodVolumes, Storage
 from pumice.local.nodes.registration import LEASE_S, NodeFacts
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,16 +52,15 @@ PODS_MAX = 110  # a kubelet's default, and well within a block of addresses
 SHUTDOWN_GRACE_S = 5.0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessSettings:
+class ProcessSettings(Value, kw_only=True):
     """How a process node is set up; what is left out is taken from the machine."""
 
     name: str
     folder: Path
     gpus: Sequence[Gpu] = ()
     nvml: Nvml | None = None  # whom to ask what pods use of them; None: they are fake
-    capacity: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    capacity: Mapping[str, str] = msgspec.field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
     claims: Path | None = None  # nodes of one machine that share it share their claims
     host_roots: tuple[Path, ...] = ()  # hostPath volumes must lie beneath one of them

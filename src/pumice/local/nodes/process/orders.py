@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pwd
 from typing import TYPE_CHECKING, Any
 
 from pumice.errors import BadInput
 from pumice.local.nodes.process import environment
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,8 +53,7 @@ def ignored_fields_message(pod: ProcessPod) -> str:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(Value, kw_only=True):
     """Where a container's files are on this machine."""
 
     root: Path  # an empty folder, over which the sandbox mounts its root

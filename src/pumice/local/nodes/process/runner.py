@@ -7,7 +7,6 @@ waiting for its sources --> running --> ended --(restart policy)--> backing off 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pumice.errors import BadInput
@@ -23,6 +22,7 @@ from pumice.local.nodes.containers import (
 from pumice.local.nodes.process import launch, orders
 from pumice.local.nodes.process.environment import Asking
 from pumice.local.nodes.process.sources import MissingSource
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -50,8 +50,7 @@ class Tell(Protocol):
     def __call__(self, type_: Literal["Normal", "Warning"], reason: str, message: str) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class Surroundings(Value, kw_only=True):
     """What a pod's life needs of its node."""
 
     folder: Path  # the pod's own

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import dataclasses
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pumice.api.core import ConfigMap, Secret
 from pumice.kube.informer import Informer
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,8 +33,7 @@ class SourceKey(NamedTuple):
     name: str
 
 
-@dataclasses.dataclass(slots=True)
-class _Watched:
+class _Watched(Mutable):
     informer: Informer[Any]
     task: asyncio.Task[None]
     readers: dict[str, Callable[[], None]]  # by the pod's uid: called at changes

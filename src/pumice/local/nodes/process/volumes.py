@@ -6,7 +6,6 @@ pod; a claim is a folder that outlives all pods; a hostPath is used as it is, bu
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from pumice.kube import errors
 from pumice.local.nodes.process import downward, environment
 from pumice.local.nodes.process.files import AtomicFolder, File, make_folder
 from pumice.local.nodes.process.sources import MissingSource
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,16 +53,14 @@ _HOST_PATH_TESTS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Storage:
+class Storage(Value, kw_only=True):
     """Where volumes may be."""
 
     claims: Path  # a folder for each claim; nodes of one machine may share it
     host_roots: tuple[Path, ...] = ()  # hostPath volumes must lie beneath one of them; Path("/") allows all
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Ready:
+class _Ready(Value):
     path: Path
     within: Path
     is_own: bool = False  # mount points may be made in it

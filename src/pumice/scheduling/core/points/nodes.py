@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -30,8 +29,7 @@ Scores = NDArray[np.float64]
 Indexes = NDArray[np.intp]
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Pull:
+class Pull(Value, eq=False):
     """Scores that pods give to the neighbourhood they are in, and for how long these hold, all per candidate node."""
 
     scores: Scores
@@ -54,8 +52,7 @@ class Grant(Value):
     could: Callable[[QueueInfo, Shape, Amounts], bool] | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Beyond:
+class Beyond(Value):
     """How a queue may exceed its share by a gang that the rest of it is too small for."""
 
     allows: Callable[[QueueInfo, GangState], bool]
@@ -256,8 +253,7 @@ class Search(Protocol):
     def __call__(self, subject: GangState | SubState, within: str, *, evicting: bool) -> list[list[str]]: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class GradientHook:
+class GradientHook(Value):
     search: Search
     why: Callable[[GangState | SubState], Reason]
 

@@ -6,10 +6,10 @@ reconsidered. The search is bounded, because its worst case is not.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from pumice.scheduling.placing.constraints.devices import attribute
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 SEARCH_STEPS_MAX = 20_000  # devices tried for one pod on one node; after that the node is taken not to have them
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class Given(Value, eq=False):
     """One device for one request."""
 
     request: str

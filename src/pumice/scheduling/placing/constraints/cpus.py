@@ -6,7 +6,6 @@ the node's policy says whether more than the fewest conceivable are acceptable.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from functools import lru_cache
@@ -16,6 +15,7 @@ import msgspec
 
 from pumice.api.nodeinfo import CpuInfo
 from pumice.digits import ranges
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,8 +113,7 @@ def _layout(encoded: bytes) -> Layout:
     return Layout(msgspec.msgpack.decode(encoded, type=dict[str, CpuInfo]))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Value):
     """CPUs for each container, and from how many NUMA nodes; or (failed) the first container that gets none."""
 
     cpus: tuple[int, ...] = ()

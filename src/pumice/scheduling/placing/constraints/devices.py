@@ -7,7 +7,6 @@ that a selector names, as network-attached ones do.
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -21,6 +20,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.placing.constraints import device_cel
 from pumice.scheduling.placing.constraints.labels import NodeLabels
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +37,7 @@ EVERYWHERE = -1  # the node of a device that several nodes can use
 DeviceId = tuple[str, str, str]  # driver, pool, name
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Offered:
+class Offered(Value, eq=False):
     """One device: which nodes can use it, and what it takes of counters that others share."""
 
     id: DeviceId
@@ -49,8 +48,7 @@ class Offered:
     takes: Mapping[tuple[str, str, str, str], int]  # (driver, pool, set, counter) -> thousandths
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class Ask(Value, eq=False):
     """Devices of one kind: the class's selectors and the request's own."""
 
     name: str
@@ -58,7 +56,7 @@ class Ask:
     tolerations: tuple[Toleration, ...]
     count: int  # 0: all that there are
     only_looks: bool
-    matched: dict[Offered, bool] = dataclasses.field(default_factory=dict)
+    matched: dict[Offered, bool] = msgspec.field(default_factory=dict)
 
     def matches(self, offered: Offered) -> bool:
         answer = self.matched.get(offered)
@@ -75,8 +73,7 @@ class Ask:
         return all(selector.selects(offered.id[0], offered.device) for selector in self.selectors)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Wish:
+class Wish(Value, eq=False):
     """One claim's requests, each with its alternatives in order of preference, and what their devices must have in common."""
 
     requests: tuple[tuple[Ask, ...], ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,6 +13,7 @@ from pumice.cluster.cards import Card, CardSet, Slice
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.placing.constraints import shared_gpus
 from pumice.scheduling.placing.constraints.shared_gpus import Ask, Part, Wanted
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,8 +27,7 @@ _NO_SLICE = Wanted(0)
 HANDSHAKE_S_MAX = 60  # after which a device plugin that does not answer counts as gone
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Where:
+class Where(Value):
     """The node of a pod that gets cards."""
 
     node: str
@@ -36,8 +35,7 @@ class Where:
     now: instant.Instant
 
 
-@dataclasses.dataclass(frozen=True)
-class ByNumber:
+class ByNumber(Value):
     """Cards that a node's capacity counts: memory of one of them, or some of them whole."""
 
     whole: bool
@@ -96,8 +94,7 @@ class ByNumber:
         return {names.GPU_INDEX: numbers, names.PREDICATE_TIME: str(where.now)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Slices:
+class Slices(Value):
     """Cards that a device plugin registers in an annotation, in slices."""
 
     policy: str

@@ -5,7 +5,6 @@ A column costs one pass over the objects, once a cycle; after that a selector is
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from pumice.cluster.matching import compile_terms
 from pumice.selectors import NODE_NAME_FIELD, LabelSelector, equality_of
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,7 @@ COLUMNS_MAX = 256  # keys that are known at a time: tenants choose them, and col
 ABSENT = 0  # code of "this object has no such label"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LabelColumn:
+class LabelColumn(Value, eq=False):
     """One key: a code per object, and what each code means; code 0 stands for absence."""
 
     codes: NDArray[np.intp]

@@ -6,10 +6,10 @@ cores. *Cards by number*: a pod gets memory of one card, or whole cards that no 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.cluster.cards import CORES, HAMI_CORE, Card, CardSet
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 BINPACK, SPREAD = "binpack", "spread"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Part:
+class Part(Value):
     """Of one card, by its place on the board."""
 
     card: int
@@ -29,8 +28,7 @@ class Part:
 Grant = tuple[tuple[Part, ...], ...]  # per container
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Value):
     """What one container wants: slices of so many cards, each with that much memory (or percent of it) and cores."""
 
     cards: int
@@ -42,8 +40,7 @@ class Wanted:
         return self.memory or card.memory * self.percent // 100
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Value):
     """What a pod wants of a node's cards, and which cards will not do. Equal asks get equal answers."""
 
     containers: tuple[Wanted, ...]

@@ -6,7 +6,6 @@ pod's rules, or that its own node affinity excludes, make no domains. Pods that 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 from pumice.scheduling.placing.constraints.pod_counts import Neighbours, sums_by, unique
 from pumice.scheduling.placing.constraints.taints import NodeTaints
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,8 +44,7 @@ DEFAULT_SKEWS = (
 )  # of pods that a Service or a workload selects and that say nothing themselves
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class Rule(Value, eq=False):
     """A spread constraint as it applies to one shape."""
 
     crowd: Crowd

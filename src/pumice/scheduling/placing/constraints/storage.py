@@ -7,7 +7,6 @@ stuck       nothing that this scheduler does can help: missing, lost, being dele
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from pumice.cluster.matching import compile_selector, compile_terms
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
+from pumice.values import Value
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
@@ -42,8 +42,7 @@ ZONE_LABELS = {
 ZONES_SEPARATOR = "__"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Need:
+class Need(Value):
     """What a claim asks of a volume; claims that ask alike are alike."""
 
     storage_class: str
@@ -53,8 +52,7 @@ class Need:
     selector: bytes  # the encoded label selector, empty for none
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Wanting:
+class Wanting(Value, eq=False):
     """A claim that waits for its first consumer."""
 
     key: str
@@ -63,8 +61,7 @@ class Wanting:
     node: str  # a node that was chosen for it in an earlier cycle
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Bound:
+class Bound(Value, eq=False):
     """A claim with its volume, which may have vanished."""
 
     key: str
