@@ -8,18 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from pumice.api import changes, names
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
 from pumice.api.pods import Pod
-from pumice.cluster import intake
+from pumice.cluster import intake, relevance
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.controllers.cronjob import plan as cronjobs
 from pumice.controllers.job.kill import Judge
 from pumice.dispatch import reservation_note, takeover
 from pumice.dispatch.binder import Binder
+from pumice.dispatch.devices import Devices
 from pumice.dispatch.evictor import Evictor
 from pumice.dispatch.memory_store import MemoryStore
 from pumice.dispatch.queue_holdings import QueueHoldings
@@ -36,6 +38,9 @@ from pumice.scheduling.core.statement import Statement
 from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing import feasibility
+from pumice.scheduling.placing.constraints.attachments import Attachments
+from pumice.scheduling.placing.constraints.devices import Inventory
+from pumice.scheduling.placing.constraints.storage import Storage
 from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.plugins.proportion import Proportion
 from pumice.scheduling.sharing import decayed_usage, quotas
@@ -348,6 +353,26 @@ def _first_report_stays(report):
 _REPORTS = {}
 
 
+def _not_bound_with_claims(bind_all):
+    async def forgetful(self, commit, attempt, span):
+        if not any(bind.task.pod.spec.resource_claims for bind in commit.binds):
+            await bind_all(self, commit, attempt, span)
+
+    return forgetful
+
+
+def _deaf_to_claims(is_another_pod):
+    def deaf(task, pod):
+        told = msgspec.structs.replace(pod.status, resource_claim_statuses=task.pod.status.resource_claim_statuses)
+        return is_another_pod(task, msgspec.structs.replace(pod, status=told))
+
+    return deaf
+
+
+def _everywhere(nodes_reaching):
+    return lambda self, volume: np.ones_like(nodes_reaching(self, volume))
+
+
 def _former_pods_stay(must_go):
     return lambda self, member: must_go(self, member) and member.version >= self._version
 
@@ -418,5 +443,11 @@ PLANTED = {
         build_decisions, "_report", _first_report_stays, ("calm", 4)
     ),
     "a reservation is told, and not written down": Planted(reservation_note, "after", _returns(None), ("calm", 4)),
+    "devices that a claim has are given again": Planted(Inventory, "in_use", _returns(()), ("nodes", 5)),
+    "pods are bound before they have their devices": Planted(Devices, "reserve", _does_nothing, ("calm", 6)),
+    "what was prepared is not bound": Planted(Binder, "_bind_all", _not_bound_with_claims, ("calm", 6)),
+    "that a pod's claim was made is no news": Planted(relevance, "_is_another_pod", _deaf_to_claims, ("users", 18)),
+    "a volume is within reach of every node": Planted(Storage, "nodes_reaching", _everywhere, ("nodes", 7)),
+    "a node takes as many volumes as come": Planted(Attachments, "room", _returns(None), ("calm", 4)),
     "half of what was used is forgotten": Planted(decayed_usage, "remembered", _half_forgotten, ("calm", 1)),
 }

@@ -180,6 +180,8 @@ def _is_another_pod(task: Task, pod: Pod) -> bool:
         or known.metadata.deletion_timestamp != pod.metadata.deletion_timestamp
         or spec != pod.spec
         or known.status.nominated_node_name != pod.status.nominated_node_name
+        or known.status.resource_claim_statuses
+        != pod.status.resource_claim_statuses  # it waits for its claims to be made
     )
 
 

@@ -63,6 +63,7 @@ def test_what_cannot_change_a_decision_does_not_matter(cluster, news):
         changed(POD, status__phase="Succeeded"),
         changed(POD, metadata__deletionTimestamp="2026-01-01T00:00:00Z"),
         changed(POD, metadata__labels={"app": "other"}),
+        changed(POD, status__resourceClaimStatuses=[{"name": "card", "resourceClaimName": "p1-card"}]),
         changed(GROUP, spec__minMember=5),
         changed(GROUP, status__phase="Pending"),
         changed(GROUP, status__phase="Running", spec__minMember=5),

@@ -17,7 +17,7 @@ from pumice.processes.requirements import STATE_KINDS
 from pumice.scheduling.core import cycle
 from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.crons import OVER
-from pumice.sim.worlds.story import GPUS
+from pumice.sim.worlds.story import DEVICES_OF_A_NODE, GPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,9 +69,13 @@ def _lacks_share(witness: Witness, job: str) -> bool:
 
 def _fits(witness: Witness, job: Job, nodes: int) -> bool:
     """Whether the gang has room in an empty cluster and an empty queue."""
-    gpus = int(msgspec.json.decode(job.spec.tasks[0].template)["spec"]["containers"][0]["resources"]["limits"][GPU])
-    wanted = job.spec.min_available
-    return wanted <= nodes * (GPUS // gpus) and wanted * gpus <= _most(witness, job.spec.queue, nodes)
+    template = msgspec.json.decode(job.spec.tasks[0].template)["spec"]
+    gpus = int(template["containers"][0]["resources"]["limits"][GPU])
+    wanted, on_a_node = job.spec.min_available, GPUS // gpus
+    near = 1 if job.spec.volumes else nodes  # all of it may have to be where its volume is
+    if template.get("resourceClaims"):
+        on_a_node = min(on_a_node, DEVICES_OF_A_NODE)
+    return wanted <= near * on_a_node and wanted * gpus <= _most(witness, job.spec.queue, nodes)
 
 
 def _most(witness: Witness, queue: str, nodes: int) -> int:

@@ -15,6 +15,7 @@ from pumice.kube.client import Client
 from pumice.kube.informer import Informers
 from pumice.kube.lease import RETRY_S, Election
 from pumice.local.apiserver.request_parsing import Caller
+from pumice.local.nodes.claims import FolderClaims
 from pumice.local.nodes.lifecycle import NodeLifecycle
 from pumice.local.nodes.pretend import PretendAgent
 from pumice.processes.controller_settings import ControllerSettings
@@ -22,6 +23,7 @@ from pumice.processes.controllers import Controllers
 from pumice.processes.scheduler import Scheduler, Served
 from pumice.record.settings import RecordSettings
 from pumice.runtime import Runtime
+from pumice.sim.worlds.devices import ClaimKeeper
 from pumice.sim.worlds.loop import Replica
 from pumice.sim.worlds.network import Line
 from pumice.telemetry.meters import Unread
@@ -161,8 +163,8 @@ async def _lead(
         await asyncio.wait({watching})
 
 
-async def nodes(own: Machine, facts: list[NodeFacts]) -> None:
-    """The kubelets, and what watches over them."""
+async def nodes(own: Machine, facts: list[NodeFacts], *, has_devices: bool, has_volumes: bool) -> None:
+    """The kubelets, and what watches over them, their devices and volumes."""
     client = own.client()
     informers = Informers(client, clock=own.clock, chance=own.chance, log=own.log)
     own.worker = PretendAgent(client, informers, facts, own.runtime())
@@ -170,6 +172,10 @@ async def nodes(own: Machine, facts: list[NodeFacts]) -> None:
         crew.create_task(informers.run())
         crew.create_task(own.worker.run())
         crew.create_task(NodeLifecycle(client, informers, own.runtime()).run())
+        if has_devices:
+            crew.create_task(ClaimKeeper(client, informers).run())
+        if has_volumes:
+            crew.create_task(FolderClaims(client, informers, own.runtime()).run())
 
 
 def memory_place() -> MemoryPlace:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.profiles import Profile
 
 GPUS = 4  # of a node
+DEVICES_OF_A_NODE = 2  # fewer than it has GPUs, so that they are what is scarce
 CRON_NAME = "often"
 LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
@@ -28,6 +29,8 @@ JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
 RECORD = 0.15  # the chance that there is a record
 CRON = 0.1  # the chance of a CronJob
+DEVICES = 0.12  # the chance that some jobs ask for devices beside GPUs
+VOLUMES = 0.12  # the chance that some jobs keep their data on a disk of a node
 WEBHOOKS = 0.1  # the chance that admission is asked about everything that users and controllers make
 LATER = frozenset(
     {"gone", "dropped"}
@@ -47,6 +50,8 @@ class JobPlan(Value):
     queue: str
     priority: str = ""
     estimate_s: int = 0  # what its owner says of run_s, rightly or not; 0: nothing
+    has_devices: bool = False  # each of its pods has a resource claim of its own
+    has_volume: bool = False  # its pods share one, which is on one node
 
 
 class CronPlan(Value):
@@ -91,6 +96,8 @@ class Story(Value):
     has_record: bool = False
     cron: CronPlan | None = None
     has_webhooks: bool = False
+    has_devices: bool = False  # nodes have some, and some jobs want them
+    has_volumes: bool = False  # the same
     starts_again: bool = False  # in the end everything is started afresh, and has to find nothing to do
 
     @property
@@ -99,8 +106,12 @@ class Story(Value):
         return self.rates == CALM and all(each.what in profiles.NODES_AND_USERS for each in self.mishaps)
 
     def without(self, left_out: frozenset[str]) -> Story:
-        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), "flow", "record", "cron", "webhooks" or "again"."""
+        """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), "flow", "record", "cron", "webhooks", "devices", "volumes" or "again"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
+        if "devices" in left_out:
+            jobs = tuple(dataclasses.replace(each, has_devices=False) for each in jobs)
+        if "volumes" in left_out:
+            jobs = tuple(dataclasses.replace(each, has_volume=False) for each in jobs)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
         rates = msgspec.structs.replace(self.rates, **zero)
@@ -113,6 +124,8 @@ class Story(Value):
             has_record=self.has_record and "record" not in left_out,
             cron=None if "cron" in left_out else self.cron,
             has_webhooks=self.has_webhooks and "webhooks" not in left_out,
+            has_devices=self.has_devices and "devices" not in left_out,
+            has_volumes=self.has_volumes and "volumes" not in left_out,
             starts_again=self.starts_again and "again" not in left_out,
         )
 
@@ -124,6 +137,8 @@ class Story(Value):
             "record": self.has_record,
             "cron": self.cron,
             "webhooks": self.has_webhooks,
+            "devices": self.has_devices,
+            "volumes": self.has_volumes,
             "again": self.starts_again,
         }
         return [
@@ -144,7 +159,13 @@ def draw(seed: int, name: str) -> Story:
     jobs = tuple(_job(chance, number, nodes, list(queues), profile) for number in range(chance.choice(profile.jobs)))
     if profile.is_in_line:
         jobs, queues = _line(chance, nodes), dict.fromkeys(queues, QueuePlan())
-    owners, extras = (random.Random(f"{name}/{seed}/{each}") for each in ("owners", "more"))  # noqa: S311  as above
+    owners, extras, hardware = (random.Random(f"{name}/{seed}/{each}") for each in ("owners", "more", "hardware"))  # noqa: S311  as above
+    has_devices = hardware.random() < DEVICES
+    if has_devices:
+        jobs = tuple(dataclasses.replace(each, has_devices=hardware.random() < 0.7) for each in jobs)
+    has_volumes = hardware.random() < VOLUMES and not profile.is_in_line
+    if has_volumes:
+        jobs = tuple(map(_beside_its_data, jobs))
     cron = _cron(extras) if extras.random() < CRON and not profile.is_in_line else None
     has_webhooks = extras.random() < WEBHOOKS and not profile.is_in_line
     return Story(
@@ -168,6 +189,8 @@ def draw(seed: int, name: str) -> Story:
         has_record=random.Random(f"{name}/{seed}/record").random() < RECORD,  # noqa: S311  as above
         cron=cron,
         has_webhooks=has_webhooks,
+        has_devices=has_devices,
+        has_volumes=has_volumes,
         starts_again=extras.random() < AGAIN,
     )
 
@@ -236,6 +259,12 @@ def _line(chance: random.Random, nodes: int) -> tuple[JobPlan, ...]:
     large = JobPlan(1.5, "job-1", nodes, nodes, GPUS, chance.randint(3, 8), "default", "high")
     small = JobPlan(3.0, "job-2", chance.randint(1, GPUS), 1, 1, chance.randint(3, 12), "default")
     return first, large, small
+
+
+def _beside_its_data(plan: JobPlan) -> JobPlan:
+    """A job whose pods all run on the node that has its volume; small, so that several would find room side by side there."""
+    size = min(plan.size, DEVICES_OF_A_NODE)
+    return dataclasses.replace(plan, has_volume=True, gpus=1, size=size, minimum=min(plan.minimum, size))
 
 
 def _estimated(chance: random.Random, plan: JobPlan) -> JobPlan:

@@ -19,7 +19,7 @@ from pumice.local.nodes.pretend import GPU
 from pumice.sim.worlds.recent import Recent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from pumice.api.core import Node
     from pumice.api.scheduling import PodGroup
@@ -189,6 +189,8 @@ class View:
         self.groups = witness.groups
         self.queues = witness.queues
         self.nodes = witness.nodes
+        self.devices = witness.devices
+        self.volumes = witness.volumes
         self._members: dict[str, list[PodSeen]] = collections.defaultdict(list)
         self.is_being_left = False  # somebody is on the way out, and leaves room
         for pod in witness.pods.values():
@@ -231,8 +233,21 @@ class View:
 
     def has_places(self, gang: Gang) -> bool:
         """Whether all that it lacks would find room, and nobody else is promised any."""
-        room = sum(max(free, 0) // gang.gpus for free in self.free.values()) if gang.gpus else 0
-        return room >= gang.missing and not self.is_promised(gang)
+        room = {name: max(free, 0) // gang.gpus for name, free in self.free.items()} if gang.gpus else {}
+        return self.places(gang, room) >= gang.missing and not self.is_promised(gang)
+
+    def places(self, gang: Gang, room: Mapping[str, int]) -> int:
+        """For how many of its members there is room; all are near their volume, where they have one."""
+        claims = [claim for pod in gang.pods for claim in pod.volumes]
+        if not claims:
+            return sum(room.values())
+        there = self.volumes.node_of(claims)
+        free = {
+            name: count
+            for name, count in room.items()
+            if there in {"", name} and self.volumes.attached(name).issubset(claims)
+        }
+        return max(free.values(), default=0)
 
     def is_promised(self, gang: Gang) -> bool:
         """Whether others that wait have something in view: a reservation, places, or a part of their members started."""
@@ -305,8 +320,9 @@ def _exceeds_cluster(view: View, gang: Gang, claim: Claim) -> bool:
 def _exceeds_nodes(view: View, gang: Gang, claim: Claim) -> bool:
     """Nodes that take no pods now may be among those that would take them."""
     del claim
-    room = sum(gpus_of(node) // gang.gpus for node in view.nodes.values() if not is_closed(node)) if gang.gpus else 0
-    return gang.missing > room
+    open_nodes = {name: node for name, node in view.nodes.items() if not is_closed(node)}
+    room = {name: gpus_of(node) // gang.gpus for name, node in open_nodes.items()} if gang.gpus else {}
+    return gang.missing > view.places(gang, room)
 
 
 def _overcommitted(view: View, gang: Gang, claim: Claim) -> bool:
@@ -395,6 +411,31 @@ def _can_be_spared(view: View, gang: Gang, claim: Claim) -> bool:
     return True
 
 
+def _no_devices(view: View, gang: Gang, claim: Claim) -> bool:
+    """There are too few on nodes with room, or others have something in view."""
+    del claim
+    left = view.devices.free()
+    places = {name: min(max(free, 0) // max(gang.gpus, 1), max(left[name], 0)) for name, free in view.free.items()}
+    return view.places(gang, places) < gang.missing or view.is_promised(gang)
+
+
+def _has_volume(view: View, gang: Gang, claim: Claim) -> bool:
+    """A member mounts one; not every node will do."""
+    return any(pod.volumes for pod in gang.pods) and _no_room(view, gang, claim)
+
+
+def _some_devices(view: View, gang: Gang, claim: Claim) -> bool:
+    """A member was given some, and has not come to them yet."""
+    del claim
+    waiting = {pod.uid for pod in gang.pods if not pod.node}
+    return any(each.devices and each.pod in waiting for each in view.devices.claims.values())
+
+
+def _claims_missing(view: View, gang: Gang, claim: Claim) -> bool:
+    del claim
+    return not {each.pod for each in view.devices.claims.values()}.issuperset(pod.uid for pod in gang.pods)
+
+
 CLAIMS: dict[str, Callable[[View, Gang, Claim], bool]] = {
     "Insufficient": _no_room,
     "NotHeld": _no_room,
@@ -418,6 +459,14 @@ CLAIMS: dict[str, Callable[[View, Gang, Claim], bool]] = {
     "PlacesPromised": _promised_places,
     "QuotaHeld": _keeps_out,
     "SurplusAhead": _can_be_spared,
+    "DevicesMissing": _no_devices,
+    "DevicesElsewhere": _some_devices,
+    "DeviceClaimAwaited": _claims_missing,
+    "DeviceClaimMissing": _claims_missing,
+    "VolumeAffinity": _has_volume,
+    "VolumeNotFound": _has_volume,
+    "VolumeLimit": _has_volume,
+    "VolumeClaimMissing": _anything,
     "HoldsWhileWaiting": lambda _view, gang, _claim: any(pod.node for pod in gang.pods),
     # Of what has been.
     "AttemptFailed": _anything,

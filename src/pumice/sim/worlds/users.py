@@ -13,7 +13,7 @@ from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import Queue
 from pumice.kube import errors
 from pumice.local.nodes.pretend import GPU
-from pumice.sim.worlds import admission, crons
+from pumice.sim.worlds import admission, crons, devices, volumes
 from pumice.sim.worlds.story import CRON_NAME, JobPlan
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ TRIES_MAX = 120  # of a user: longer than anything is broken
 
 async def furnish(client: Client, story: Story, controllers: tuple[str, ...]) -> None:
     """What an administrator installs before anybody submits anything."""
+    nodes = [f"node-{number}" for number in range(story.nodes)]
+    if story.has_devices:
+        await devices.furnish(client, nodes)
+    if story.has_volumes:
+        await volumes.furnish(client, nodes)
     if story.has_webhooks:
         for kind, body in admission.configurations(controllers):
             await client.create(kind, body)
@@ -98,7 +103,7 @@ async def insist(ask: Callable[..., Awaitable[object]], *what: Any, **named: Any
 
 def manifest(plan: JobPlan) -> dict[str, Any]:
     amounts = {GPU: str(plan.gpus)}
-    template = {
+    template: dict[str, Any] = {
         "metadata": {"annotations": {names.PRETEND_RUN: f"{plan.run_s}s", names.PRETEND_STOP: "3s"}},
         "spec": {
             "restartPolicy": "Never",
@@ -106,6 +111,8 @@ def manifest(plan: JobPlan) -> dict[str, Any]:
             "containers": [{"name": "main", "image": "train", "resources": {"limits": amounts, "requests": amounts}}],
         },
     }
+    if plan.has_devices:
+        template["spec"]["resourceClaims"] = [{"name": "card", "resourceClaimTemplateName": "card"}]
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "queue": plan.queue,
@@ -116,6 +123,8 @@ def manifest(plan: JobPlan) -> dict[str, Any]:
             {"name": "w", "replicas": plan.size, "minAvailable": plan.minimum, "maxRetry": 3, "template": template}
         ],
     }
+    if plan.has_volume:
+        spec["volumes"] = [{"mountPath": "/data", "volumeClaim": volumes.CLAIM}]
     if plan.priority:
         spec["priorityClassName"] = plan.priority
     notes = {names.RUNNING_ESTIMATE: f"{plan.estimate_s}s"} if plan.estimate_s else {}

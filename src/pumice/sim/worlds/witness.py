@@ -14,9 +14,10 @@ import msgspec
 from pumice.api import names, run_time
 from pumice.api.batch import CronJob, Job
 from pumice.api.coordination import Lease
-from pumice.api.core import ConfigMap, Node
+from pumice.api.core import ConfigMap, Node, PersistentVolume, PersistentVolumeClaim
 from pumice.api.flow import JobFlow
 from pumice.api.pods import Pod
+from pumice.api.resource import ResourceClaim
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.instant import SECOND
 from pumice.local.nodes.pretend import GPU
@@ -24,9 +25,11 @@ from pumice.scheduling.core.memory import object_name
 from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.crons import Crons
+from pumice.sim.worlds.devices import Devices
 from pumice.sim.worlds.ledger import Ledger
 from pumice.sim.worlds.recent import Recent
 from pumice.sim.worlds.truth import Truth
+from pumice.sim.worlds.volumes import Volumes
 from pumice.values import Mutable
 
 if TYPE_CHECKING:
@@ -63,10 +66,14 @@ _STRUCTS: dict[str, type[Struct]] = {
     "jobflows.flow.volcano.sh": JobFlow,
     "cronjobs.batch.volcano.sh": CronJob,
     "configmaps": ConfigMap,
+    "resourceclaims.resource.k8s.io": ResourceClaim,
+    "persistentvolumes": PersistentVolume,
+    "persistentvolumeclaims": PersistentVolumeClaim,
 }
 
 
 class PodSeen(Mutable, eq=False):
+    uid: str
     key: str
     group: str  # namespace/name of its PodGroup
     node: str
@@ -78,6 +85,7 @@ class PodSeen(Mutable, eq=False):
     job: str  # uid of what controls it
     version: int  # of its Job, when it was made
     nominated: str  # the node that it has been promised
+    volumes: tuple[str, ...]  # claims that it mounts
 
     def holds_as(self, other: PodSeen) -> bool:
         """Whether it makes no difference to anybody's room which of the two it is."""
@@ -123,6 +131,8 @@ class Witness:
         self.nodes: dict[str, Node] = {}
         self.ledger = Ledger()
         self.truth = Truth(self)
+        self.devices = Devices(self)
+        self.volumes = Volumes(self)
         self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
         self.binds = 0
         self._marked: set[str] = set()  # pods that were written after everything was started afresh
@@ -138,6 +148,9 @@ class Witness:
             "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
             "cronjobs.batch.volcano.sh": self._see_cron,  # type: ignore[dict-item]
             "configmaps": self._see_config,  # type: ignore[dict-item]
+            "resourceclaims.resource.k8s.io": self.devices.see,  # type: ignore[dict-item]
+            "persistentvolumes": self.volumes.see_disk,  # type: ignore[dict-item]
+            "persistentvolumeclaims": self.volumes.see_claim,  # type: ignore[dict-item]
         }
 
     def complain(self, text: str) -> None:
@@ -201,6 +214,10 @@ class Witness:
             self.gangs.pop(key, None)
             self.groups.pop(key, None)
             self.truth.forget(key)
+        elif collection == "resourceclaims.resource.k8s.io":
+            self.devices.claims.pop(key, None)
+        elif collection == "persistentvolumes":
+            self.volumes.disks.pop(key, None)
         elif collection == "jobs.batch.volcano.sh":
             self.jobs.pop(key, None)
         elif collection == "cronjobs.batch.volcano.sh":
@@ -213,6 +230,7 @@ class Witness:
         uid, now = pod.metadata.uid, self._clock.monotonic()
         before = self.pods.get(uid)
         seen = PodSeen(
+            uid=uid,
             key=key,
             group=f"{pod.metadata.namespace}/{pod.metadata.annotations.get(names.GROUP_NAME, '')}",
             node=pod.spec.node_name,
@@ -224,6 +242,7 @@ class Witness:
             job=pod.metadata.controller.uid if pod.metadata.controller is not None else "",
             version=int(pod.metadata.annotations.get(names.JOB_VERSION, 0)),
             nominated=pod.status.nominated_node_name,
+            volumes=_claims_of(pod),
         )
         self.pods[uid] = seen
         self.truth.is_stale |= before is None or not seen.holds_as(before)
@@ -231,6 +250,8 @@ class Witness:
             self.complain(f"pod {key} went from node {before.node} to {seen.node or 'none'}")
         if seen.node and (before is None or not before.node):
             self._bound(seen)
+            self.devices.check_bound(uid, key, seen.node)
+            self.volumes.check_bound(seen)
         if seen.is_over and before is not None and before.node and not before.is_over:
             self.ledger.end(now, self._queue_of(seen), seen.gpus, run_time.ended_at(pod))
         self._count(seen.group)
@@ -387,6 +408,8 @@ class Witness:
             if gang.mute_since is not None and max(gang.mute_since, calm_since) < now - patience:
                 self.complain(f"gang {key} waits since {gang.mute_since:.3f} s, and does not say why")
                 gang.mute_since = None
+        for text in self.devices.kept(now):
+            self.complain(text)
         for uid, (version, since) in list(self.restarts.items()):
             if max(since, calm_since) < now - RESTART_S:
                 del self.restarts[uid]
@@ -434,6 +457,11 @@ def _unmarked(body: bytes) -> Any:
 
 def _uid(request: Request) -> str:
     return str(msgspec.json.decode(request.body or b"{}")["metadata"]["uid"])
+
+
+def _claims_of(pod: Pod) -> tuple[str, ...]:
+    used = (each.persistent_volume_claim for each in pod.spec.volumes)
+    return tuple(f"{pod.metadata.namespace}/{each.claim_name}" for each in used if each is not None)
 
 
 def _gpus(pod: Pod) -> int:

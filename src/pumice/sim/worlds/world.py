@@ -271,7 +271,8 @@ class World:
         place, flight = replicas.memory_place(), Plans(self.witness)
         served = Served(grace_s=GRACE_S, memory_place=place, flight=flight, meters=replicas.UNREAD)
         self._machine("nodes", is_shaken=False)
-        self.launch("nodes", lambda own: replicas.nodes(own, list(self.nodes.values())))
+        hardware = {"has_devices": self.story.has_devices, "has_volumes": self.story.has_volumes}
+        self.launch("nodes", lambda own: replicas.nodes(own, list(self.nodes.values()), **hardware))
         for number in range(self.story.schedulers):
             self._machine(f"scheduler-{number}", is_shaken=True)
             self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
