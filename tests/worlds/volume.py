@@ -11,7 +11,6 @@ PROFILES = list(profiles.PROFILES)
 FOUND = [
     ("calm", 1115),
     ("lines", 1017),
-    ("refusals", 1025),
     ("reserved", 1035),
     ("reserved", 1138),
     ("reserved", 1176),
