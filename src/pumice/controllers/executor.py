@@ -7,6 +7,7 @@
 | Patch     | Conflict, NotFound                  | Stale: look again, plan again                         |
 | Apply     | Conflict, NotFound (with a uid)     | Stale: look again, plan again                         |
 | Delete    | NotFound, another uid or owner      | it is gone, and its namesake is none of our business  |
+| Delete    | Conflict, and it is still there     | Stale: look again, plan again                         |
 | any       | refused                             | people are told by an event, and it is tried again    |
 """
 
@@ -272,7 +273,12 @@ class Executor:
                 propagation=delete.propagation,
                 grace_s=delete.grace_s,
             )
-        except (errors.NotFound, errors.Conflict):
+        except errors.NotFound:
+            self._lose(delete)
+            return
+        except errors.Conflict as error:
+            if await self._is_still_there(delete, uid):
+                raise Stale(f"{delete.name} could not be deleted: {error}") from error
             self._lose(delete)
             return
         found = reply.into(Object)
@@ -280,6 +286,14 @@ class Executor:
             self._learn(delete.kind, reply)
         else:
             self._lose(delete)
+
+    async def _is_still_there(self, delete: Delete, uid: str) -> bool:
+        """Not every conflict means that another object has the name by now."""
+        try:
+            reply = await self._client.get(delete.kind, delete.name, namespace=delete.namespace)
+        except errors.NotFound:
+            return False
+        return reply.into(Object).metadata.uid == uid
 
     async def _uid_of(self, delete: Delete) -> str:
         """The uid of the object that has the name, if it has the owner, too; else there is nothing to delete."""

@@ -105,6 +105,26 @@ def test_deleting_twice_is_fine_and_a_namesake_is_spared(bench):
     bench.run(body)
 
 
+def test_a_conflict_over_what_is_still_there_does_not_mean_that_it_is_gone(bench, monkeypatch):
+    """A server that could not delete it in time says so, as does a webhook: it has to be asked for again."""
+
+    async def body(bench):
+        made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]
+        wanted = plan([Delete(kind=ConfigMap, name="m", namespace="team", uid=made["uid"])])
+
+        async def refuses(*_args, **_more):
+            raise errors.Conflict(errors.Status(message="it is being changed", code=409), asked="DELETE")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(type(bench.client), "delete", refuses)
+            with pytest.raises(Stale):
+                await bench.executor.carry_out(wanted)
+        await bench.executor.carry_out(wanted)
+        assert "m" not in await bench.names(ConfigMap)
+
+    bench.run(body)
+
+
 def test_what_nobody_watches_is_deleted_by_its_owner_only(bench):
     async def body(bench):
         uid = await the_owner(bench)

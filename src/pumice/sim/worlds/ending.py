@@ -15,6 +15,7 @@ from pumice.kube.paging import read_object
 from pumice.local.nodes.pretend import GPU
 from pumice.processes.requirements import STATE_KINDS
 from pumice.scheduling.core import cycle
+from pumice.scheduling.evicting import history
 from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.crons import OVER
 from pumice.sim.worlds.story import DEVICES_OF_A_NODE, GPUS
@@ -89,7 +90,8 @@ def complaints(
 ) -> Iterator[str]:
     """All that is wrong with the end."""
     for key in _unfinished(witness, nodes):
-        yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
+        if leader is None or policy.option("eviction") is not None or not _takes_turns(leader, key):
+            yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
     yield from _unfinished_flows(witness)
     yield from witness.crons.wrong(witness.jobs)
     yield from _orphans(witness)
@@ -106,6 +108,12 @@ def complaints(
     yield from _wrong_queues(witness)
     if policy.option("fairshare") is not None:
         yield from witness.ledger.doubts(leader.remembered.of(decayed_usage.SLOT), witness.now())
+
+
+def _takes_turns(leader: Scheduler, job: str) -> bool:
+    """Without the plugin `eviction` gangs may take the same room from one another for ever, as under Volcano: docs/guides/evictions.md."""
+    taken = {(each.victim, each.claimant) for each in leader.remembered.of(history.SLOT).entries}
+    return any(victim.startswith(f"{job}-") and (claimant, victim) in taken for victim, claimant in taken)
 
 
 def _orphans(witness: Witness) -> Iterator[str]:

@@ -33,7 +33,7 @@ from pumice.sim.worlds.volumes import Volumes
 from pumice.values import Mutable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pumice.api.meta import Struct
     from pumice.clock import VirtualClock
@@ -106,6 +106,22 @@ class GangSeen(Mutable, eq=False):
     kept: str = ""  # a promise after which it was to start: whatever became of that, the next one is another
 
 
+class Marks:
+    """A leader marks every pod that waits, once, before it decides anything: former binds are void then (docs/adr/0016)."""
+
+    def __init__(self) -> None:
+        self._pods: set[str] = set()  # by uid: those that were written
+
+    def is_first(self, change: Change) -> bool:
+        """Whether nothing but the mark was written, for the first time."""
+        if change.collection != "pods" or change.before is None or change.after is None:
+            return False
+        before, after = (_unmarked(each.body) for each in (change.before, change.after))
+        is_first = change.after.uid not in self._pods
+        self._pods.add(change.after.uid)
+        return is_first and before == after
+
+
 class Witness:
     """`wrong` is what must not be, in sentences."""
 
@@ -135,7 +151,7 @@ class Witness:
         self.volumes = Volumes(self)
         self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
         self.binds = 0
-        self._marked: set[str] = set()  # pods that were written after everything was started afresh
+        self._marks = Marks()
         self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
         self._decoders = {name: msgspec.json.Decoder(struct) for name, struct in _STRUCTS.items()}
         self._seers: dict[str, Callable[[str, Struct], None]] = {
@@ -184,25 +200,17 @@ class Witness:
         entry = change.after or change.before
         assert entry is not None
         key = f"{entry.namespace}/{entry.name}" if entry.namespace else entry.name
-        if self.is_still and change.collection not in _FLEETING and not self._is_marked_first(change):
+        if self.is_still and change.collection not in _FLEETING and not self._marks.is_first(change):
             self.complain(f"everything was started afresh, and {change.collection} {key} was written once more")
         if change.after is None:
             self._forget(change.collection, key, entry.uid)
         else:
             see(key, self._decoders[change.collection].decode(change.after.body))
         if change.collection in _HOLDINGS:
-            self.ledger.put(self._clock.monotonic(), self.used(), self._total())
+            total = sum(each.now() for each in self.room.values())
+            self.ledger.put(self._clock.monotonic(), self.used(), total)
         self.look()
         self.truth.look(self._clock.monotonic())
-
-    def _is_marked_first(self, change: Change) -> bool:
-        """A leader marks every pod that waits, once, before it decides anything: former binds are void then (docs/adr/0016)."""
-        if change.collection != "pods" or change.before is None or change.after is None:
-            return False
-        before, after = (_unmarked(each.body) for each in (change.before, change.after))
-        is_first = change.after.uid not in self._marked
-        self._marked.add(change.after.uid)
-        return is_first and before == after
 
     def _forget(self, collection: str, key: str, uid: str) -> None:
         self.truth.is_stale = True
@@ -271,8 +279,9 @@ class Witness:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
         if known.whole_since is not None:
-            # A word from before that arrived late is corrected as any other.
-            known.whole_since = self._clock.monotonic()
+            known.whole_since = (
+                self._clock.monotonic()
+            )  # a word from before that arrived late is corrected as any other
         is_mute = group.status.phase in _WAITING and names.VERDICT not in group.metadata.annotations
         if not is_mute:
             known.mute_since = None
@@ -340,34 +349,20 @@ class Witness:
         if used[queue] > limit:
             self.complain(f"queue {queue} uses {used[queue]} GPUs and may use {limit}, with {pod.key} bound last")
         room = {node: each.most(since) for node, each in self.room.items()}
-        total, held = sum(room.values()), self._held(room)
+        total, held = sum(room.values()), _held(self._holdings(), room)
         kept = sum(max(held[other], own) for other, own in self.guarantees.items() if own and other != queue)
         if held[queue] + kept > total:
             self.complain(f"queue {queue} uses {held[queue]} GPUs of {total}, and {kept} are kept for others")
 
-    def _total(self) -> int:
-        return sum(each.now() for each in self.room.values())
-
     def used(self) -> collections.Counter[str]:
         """The GPUs that each queue is charged for: those of pods that have to go are not."""
-        found: collections.Counter[str] = collections.Counter()
-        for (queue, _), gpus in self._used_by_node().items():
-            found[queue] += gpus
-        return found
+        return _sums(self._holdings())
 
-    def _held(self, room: Mapping[str, int]) -> collections.Counter[str]:
-        """The same of what there is: a node that went, or shrank below its pods, takes nothing from the others."""
-        found: collections.Counter[str] = collections.Counter()
-        for (queue, node), gpus in self._used_by_node().items():
-            found[queue] += min(gpus, room.get(node, 0))
-        return found
-
-    def _used_by_node(self) -> collections.Counter[tuple[str, str]]:
-        found: collections.Counter[tuple[str, str]] = collections.Counter()
+    def _holdings(self) -> Iterator[tuple[str, str, int]]:
+        """Queue, node and GPUs of every pod that is charged."""
         for each in self.pods.values():
             if each.node and not each.is_over and not each.is_leaving:
-                found[self._queue_of(each), each.node] += each.gpus
-        return found
+                yield self._queue_of(each), each.node, each.gpus
 
     def _queue_of(self, pod: PodSeen) -> str:
         gang = self.gangs.get(pod.group)
@@ -413,13 +408,8 @@ class Witness:
         for uid, (version, since) in list(self.restarts.items()):
             if max(since, calm_since) < now - RESTART_S:
                 del self.restarts[uid]
-                self._check_restart(uid, version)
-
-    def _check_restart(self, job: str, version: int) -> None:
-        """Once a Job has started again, what ran before is on its way out."""
-        for pod in self.pods.values():
-            if pod.job == job and pod.version < version and not (pod.is_over or pod.is_leaving):
-                self.complain(f"pod {pod.key} is of version {pod.version} of its Job, which is at {version}, and stays")
+                for text in _left_over(self.pods.values(), uid, version):
+                    self.complain(text)
 
     def sent(self, identity: str, request: Request) -> None:
         """Only who leads may write to pods and their groups, and nobody binds again what it knows to be bound."""
@@ -443,6 +433,21 @@ class Witness:
         """A yes has come back."""
         if request.path.endswith("/binding"):
             self._answered.add((identity, _uid(request)))
+
+
+def _sums(holdings: Iterable[tuple[str, str, int]]) -> collections.Counter[str]:
+    found: collections.Counter[str] = collections.Counter()
+    for queue, _, gpus in holdings:
+        found[queue] += gpus
+    return found
+
+
+def _held(holdings: Iterable[tuple[str, str, int]], room: Mapping[str, int]) -> collections.Counter[str]:
+    """What queues use of what there is: a node that went, or shrank below its pods, takes nothing from the others."""
+    found: collections.Counter[tuple[str, str]] = collections.Counter()
+    for queue, node, gpus in holdings:
+        found[queue, node] += gpus
+    return _sums((queue, node, min(gpus, room.get(node, 0))) for (queue, node), gpus in found.items())
 
 
 def _unmarked(body: bytes) -> Any:
@@ -476,3 +481,10 @@ def _discontent(gang: str, group: PodGroup | None) -> Iterator[str]:
         yield (f"gang {gang} runs, and still says that it cannot be scheduled")
     if names.VERDICT in group.metadata.annotations:
         yield (f"gang {gang} runs, and still says why it waits")
+
+
+def _left_over(pods: Iterable[PodSeen], job: str, version: int) -> Iterator[str]:
+    """Once a Job has started again, what ran before is on its way out."""
+    for pod in pods:
+        if pod.job == job and pod.version < version and not (pod.is_over or pod.is_leaving):
+            yield f"pod {pod.key} is of version {pod.version} of its Job, which is at {version}, and stays"
