@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import QueueAffinity
     from pumice.cluster.amounts import Amounts
 
+_OPEN = frozenset({"", QueueState.OPEN.value})
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueueInfo:
@@ -38,7 +40,7 @@ class QueueInfo:
     @property
     def is_open(self) -> bool:
         """A queue that has no state yet is as open as its creator meant it."""
-        return self.state in {"", QueueState.OPEN.value}
+        return self.state in _OPEN
 
     @property
     def is_strict(self) -> bool:
