@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import QueueAffinity
     from pumice.cluster.amounts import Amounts
 
+_OPEN = frozenset({"", QueueState.OPEN.value})
+
 
 class QueueInfo(Value):
     """What scheduling reads of one Queue; names that a limit does not mention are absent from it."""
@@ -37,7 +39,7 @@ class QueueInfo(Value):
     @property
     def is_open(self) -> bool:
         """A queue that has no state yet is as open as its creator meant it."""
-        return self.state in {"", QueueState.OPEN.value}
+        return self.state in _OPEN
 
     @property
     def is_strict(self) -> bool:

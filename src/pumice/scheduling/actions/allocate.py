@@ -60,8 +60,7 @@ def _pending(session: Session) -> dict[str, PendingMembers]:
     """Gangs that have members to place, with those."""
     found = {}
     for gang in turns.contenders(session):
-        with session.turn_of(gang):
-            pending = PendingMembers(session, gang, held=gang.key in session.reserved_room.held)
+        pending = PendingMembers(session, gang, held=gang.key in session.reserved_room.held)
         if pending:
             found[gang.key] = pending
     return found

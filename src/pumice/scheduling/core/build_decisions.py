@@ -34,7 +34,7 @@ from pumice.scheduling.sharing import holdings
 from pumice.scheduling.time import accuracy, run_times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts
     from pumice.cluster.gangs import Gang, GangSpec
@@ -226,8 +226,7 @@ def _reports(session: Session) -> dict[str, GangReport]:
     if not session.explain:
         news = session.steady.sum(_NewlySteady).gangs
         return {**{key: _report_steady(gang, None) for key, gang in news.items()}, **found}
-    reports = {**session.steady.sum(_SteadyReports).up_to_date(session.expected), **found}
-    return {key: reports[key] for key in session.snapshot.gangs}
+    return session.steady.sum(_SteadyReports).beside(found, session.snapshot.gangs, session.expected)
 
 
 def _to_report(session: Session) -> dict[str, GangState]:
@@ -266,26 +265,54 @@ class _SteadyReports:
     """Reports of gangs that run and are whole (core/steady.py): each follows from the gang and what is expected of it."""
 
     def __init__(self) -> None:
-        self._gangs: dict[str, Gang] = {}
         self._reports: dict[str, GangReport] = {}
+        self._unreported: dict[str, Gang] = {}
+        self._expected: tuple[list[str], list[Expected]] = ([], [])  # as of the last time
+        self._told: dict[str, GangReport] = {}  # the last time, of all gangs
+        self._others: Collection[str] = ()  # of these by others
 
     def add(self, gang: Gang, sign: int) -> None:
         self._reports.pop(gang.key, None)
+        self._unreported.pop(gang.key, None)
         if sign > 0:
-            self._gangs[gang.key] = gang
-        else:
-            del self._gangs[gang.key]
+            self._unreported[gang.key] = gang
 
-    def up_to_date(self, expected: Mapping[str, Expected]) -> Mapping[str, GangReport]:
-        """All of them; what is expected of gangs that outlive it moves with the clock, and nothing else is said anew of them."""
-        reports, of = self._reports, expected.get
-        stale = [key for key, report in reports.items() if report.expected is not of(key)]
-        for key in stale:
-            if reports[key].expected != (now := of(key)):
-                reports[key] = msgspec.structs.replace(reports[key], expected=now)
-        for key in self._gangs.keys() - reports.keys():
-            reports[key] = _report_steady(self._gangs[key], of(key))
-        return reports
+    def beside(
+        self, others: Mapping[str, GangReport], gangs: Iterable[str], expected: Mapping[str, Expected]
+    ) -> dict[str, GangReport]:
+        """These and the others, in the order of the gangs. What was told the last time is copied, and only what is new is put into it."""
+        news, reports, order = self._bring_up_to_date(expected), self._reports, list(gangs)
+        if order == list(self._told):
+            told = self._told.copy()
+            told.update({key: reports[key] for key in (*self._others, *news) if key in reports})
+            told.update(others)
+        else:
+            told = {key: others[key] if key in others else reports[key] for key in order}
+        self._told, self._others = told, others.keys()
+        return told
+
+    def _bring_up_to_date(self, expected: Mapping[str, Expected]) -> list[str]:
+        """Whose reports are new. What is expected of gangs that outlive it moves with the clock, and nothing else is said anew of them."""
+        reports, news = self._reports, list(self._unreported)
+        for key, gang in self._unreported.items():
+            reports[key] = _report_steady(gang, expected.get(key))
+        self._unreported.clear()
+        for key in self._moved_ends(expected):
+            report, now = reports.get(key), expected.get(key)
+            if report is not None and report.expected is not now and report.expected != now:
+                reports[key] = msgspec.structs.replace(report, expected=now)
+                news.append(key)
+        return news
+
+    def _moved_ends(self, expected: Mapping[str, Expected]) -> Collection[str]:
+        """Gangs of which something else may be expected than the last time."""
+        keys, ends = list(expected), list(expected.values())
+        (former_keys, former_ends), self._expected = self._expected, (keys, ends)
+        if keys != former_keys:
+            return list(self._reports)
+        if ends == former_ends:
+            return ()
+        return [key for key, former, end in zip(keys, former_ends, ends, strict=True) if former is not end]
 
 
 def _report_steady(gang: Gang, expected: Expected | None) -> GangReport:

@@ -214,20 +214,21 @@ class ShapeBook:
 
     def of_all(self, gang: Gang, first: Task) -> Shape | None:
         """The shape that all members have, as in most gangs; None where they differ, or where that has to be asked anew in every cycle."""
-        if gang.key in self._of_gang:
-            return self._of_gang[gang.key]
+        key = gang.spec.key
+        if key in self._of_gang:
+            return self._of_gang[key]
         known = gang.known.setdefault(self._kept, {})
         read = known.get(_ALL)
         if read is None:
             reads = {self._read(task, known) for task in gang.tasks}
             read = known[_ALL] = _MIXED if len(reads) > 1 else reads.pop()
-        shape = self._of_gang[gang.key] = None if read is _MIXED or read.anew else self._shape(read.key, first)
+        shape = self._of_gang[key] = None if read is _MIXED or read.anew else self._shape(read.key, first)
         return shape
 
-    def count(self, gang: Gang, tasks: Sequence[Task]) -> Counter[Shape]:
+    def count(self, gang: Gang, tasks: Sequence[Task]) -> dict[Shape, int]:
         """How many of these members are of which shape."""
         shape = self.of_all(gang, tasks[0]) if tasks else None
-        return Counter(map(self.of, tasks)) if shape is None else Counter({shape: len(tasks)})
+        return dict(Counter(map(self.of, tasks))) if shape is None else {shape: len(tasks)}
 
     def _find(self, task: Task) -> Shape:
         gang = self._gangs.get(task.gang)

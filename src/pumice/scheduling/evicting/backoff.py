@@ -15,6 +15,7 @@ from pumice import instant
 from pumice.cluster.fingerprints import fingerprint
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.memory import Slot, past
+from pumice.scheduling.placing import pending
 
 if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
@@ -132,10 +133,13 @@ def _rules(session: Session) -> str:
 
 def free_places(session: Session, gang: GangState) -> int:
     """How many of the gang's first waiting member find room while all others stay: with more of them, fewer need go."""
-    first = next((task for task in gang.tasks if gang.status(task) is Status.PENDING), None)
-    if first is None:
-        return 0
-    return session.shared(_Places).of(session.shape(first))
+    shape = pending.shape_of_all(session, gang)
+    if shape is None:
+        first = next((task for task in gang.tasks if gang.status(task) is Status.PENDING), None)
+        if first is None:
+            return 0
+        shape = session.shape(first)
+    return session.shared(_Places).of(shape)
 
 
 class _Places:

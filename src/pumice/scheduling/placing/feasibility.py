@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,7 +98,7 @@ def room_for(session: Session, gang: GangState) -> tuple[ShapeRoom, ...]:
     waiting = [task for task in gang.tasks if task.status is Status.PENDING and not (placed and task in placed)]
     shapes = session.shapes.count(gang.gang, waiting)
     found = []
-    for shape, count in shapes.most_common(SHAPES_TOLD_MAX):
+    for shape, count in sorted(shapes.items(), key=operator.itemgetter(1), reverse=True)[:SHAPES_TOLD_MAX]:
         if shape.now is None:
             if session.shapes_examined >= SHAPES_EXAMINED_MAX:
                 continue

@@ -504,14 +504,23 @@ class _Scale:
         plugin = self._plugin
         created = gang.gang.created
         waited = 0 if created is None else max(self._now - created, 0)
-        minimum = gang.spec.minimum or gang.gang.least
         return (
             max(gang.priority / self._highest, -1.0),
             self.fair_share(plugin.charged_for(gang)[0]),
             min(waited / plugin.max_age, 1.0),
-            min(plugin.share_of(minimum), 1.0),
+            self._size(gang),
             max(plugin.session.queue_of(gang).priority, 0) / self._highest_queue,
         )
+
+    def _size(self, gang: GangState) -> float:
+        """The part of the cluster that its minimum is; the same while neither the gang nor the cluster changes."""
+        about = self._plugin.session.total, self._plugin.args.billing_weights
+        known = gang.gang.known.get(_Scale)
+        if known is None or known[0] != about:
+            minimum = gang.spec.minimum or gang.gang.least
+            known = gang.gang.known[_Scale] = (about, min(self._plugin.share_of(minimum), 1.0))
+        size: float = known[1]
+        return size
 
     def total(self, values: Sequence[float]) -> float:
         return sum([weight * value for weight, value in zip(self._plugin.weights, values, strict=True)])

@@ -47,6 +47,7 @@ class Proportion(Plugin):
         self._said: dict[
             str, tuple[object, Reason]
         ] = {}  # the same: why the last gang was refused, and what that is about
+        self._preemptive: dict[str, tuple[Request, bool]] = {}  # the same: whether it has a right to one more such pod
         self.guaranteed = [queue for queue in session.queues.values() if queue.guarantee]
         self.allocated = amounts.sum_of(account.allocated for account in self.accounts.values())
         on = session.on
@@ -158,7 +159,17 @@ class Proportion(Plugin):
         account = self.accounts.get(queue.name)
         if account is None or not queue.is_open:
             return False
-        asked = amounts.sum_of(task.request.amounts for task in tasks)
+        if len(tasks) != 1:
+            return self._is_within(account, amounts.sum_of(task.request.amounts for task in tasks))
+        request = tasks[0].request
+        known = self._preemptive.get(queue.name)
+        if known is None or known[0] is not request:
+            known = self._preemptive[queue.name] = (request, self._is_within(account, request.amounts))
+        return known[1]
+
+    @staticmethod
+    def _is_within(account: quotas.Account, asked: Amounts) -> bool:
+        """Whether so much more leaves the queue within what it deserves."""
         return not amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
 
     def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
@@ -213,6 +224,7 @@ class Proportion(Plugin):
         account.share = quotas.share_of(account)
         self._overused.pop(gang.queue, None)
         self._said.pop(gang.queue, None)
+        self._preemptive.pop(gang.queue, None)
 
 
 def _not_open(queue: QueueInfo) -> Reason:
