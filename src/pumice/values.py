@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Value(msgspec.Struct, frozen=True):
     """As a frozen dataclass, which sets its fields one by one and takes half a millisecond to import; here all are set at once.
 
-    Never read from JSON or written as such, so that its annotations need not exist at run time. With `eq=False` identity is equality.
+    Its annotations need not exist at run time, but for the few that are read from JSON: those of a recorded policy. With `eq=False` identity is equality.
     """
 
 

@@ -4,6 +4,8 @@ Needs `pip install atheris`. What it finds is written to a file whose name it pr
 """
 
 import sys
+import tempfile
+from pathlib import Path
 
 import atheris
 
@@ -23,8 +25,13 @@ def main() -> None:
         except target.may_raise:
             return
 
-    atheris.Setup(sys.argv, feed)
-    atheris.Fuzz()
+    with tempfile.TemporaryDirectory(
+        prefix="pumice-fuzz-"
+    ) as corpus:  # it begins with what is right, and keeps here what was new
+        for number, seed in enumerate(target.seeds):
+            (Path(corpus) / str(number)).write_bytes(seed)
+        atheris.Setup([*sys.argv, corpus], feed)
+        atheris.Fuzz()
 
 
 if __name__ == "__main__":

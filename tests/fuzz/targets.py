@@ -3,10 +3,13 @@
 import dataclasses
 import functools
 import json
+import struct
 import tempfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 from aiohttp import web
 from tests.cases import admission
 
@@ -51,6 +54,19 @@ CONFIG = {
     "users": [{"name": "u", "user": {"token": "t", "exec": {"command": "x", "apiVersion": "client.authentication.k8s.io/v1", "env": [{"name": "A", "value": "b"}]}}}],
     "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
 }  # fmt: skip
+NODE = {
+    "metadata": {"name": "n1", "uid": "n1", "labels": {"rack": "r1"}}, "spec": {},
+    "status": {"allocatable": {"cpu": "8", "pods": "10", "nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+}  # fmt: skip
+MEMBER = POD | {
+    "metadata": {"name": "a", "namespace": "team", "uid": "a", "annotations": {"scheduling.k8s.io/group-name": "g"}}
+}
+FLIGHT = (
+    {"type": "Head", "version": "1", "scheduler_names": ["volcano"], "default_queue": "default", "grace_s": 30},
+    {"type": "State", "revision": 1, "shifts": 0, "resources": ["cpu"], "gone": [], "rows": [["+", "Queue", QUEUE], ["+", "Node", NODE], ["+", "PodGroup", GROUP], ["+", "Pod", MEMBER]]},
+    {"type": "Inputs", "number": 1, "at": 10**18, "budget": 1000, "rows": [["-", "Pod", MEMBER], ["=", "Node", ["n1"]]], "resting": {}, "forecasts": {}, "policy": None},
+    {"type": "Outcome", "number": 1, "seconds": 0.1, "digests": {"binds": "x"}, "binds": {"a": "n1"}, "evictions": []},
+)  # fmt: skip
 REVIEWER = Reviewer(admission.World(admission.QUEUES))
 
 
@@ -143,6 +159,17 @@ def _flight(data: bytes) -> None:
     list(play(frames.unpack(data, "fuzz"), {}))
 
 
+def _frames(data: bytes) -> None:
+    """A line each, with the checksums that they ought to have: bytes at random seldom come past those."""
+    whole = b"".join(map(_framed, data.split(b"\n")))
+    list(play(frames.unpack(frames.first_line() + whole, "fuzz"), {}))
+
+
+def _framed(text: bytes) -> bytes:
+    body = zlib.compress(text)
+    return struct.pack(">II", len(body), zlib.crc32(body)) + body
+
+
 def _traces(data: bytes) -> None:
     for read in (read_swf, read_csv):
         try:
@@ -165,6 +192,19 @@ def _review(subject, kind, operation="CREATE", old=None):
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
+def _flight_lines(actions: str) -> bytes:
+    policy = parse_policy(
+        f'{{"actions": "{actions}", "tiers": [{{"plugins": [{{"name": "gang"}}, {{"name": "predicates"}}]}}]}}',
+        "fuzz",
+        {},
+    )
+    given = [
+        each | {"policy": json.loads(msgspec.json.encode(policy))} if each["type"] == "Inputs" else each
+        for each in FLIGHT
+    ]
+    return b"\n".join(_json(*given))
+
+
 TARGETS = {
     "quantity": Target(_quantity, (b"1", b"500m", b"1.5Gi", b"-3e2", b"100k", b"0.1n")),
     "selectors": Target(_selectors, (b"app=train,tier in (a, b),!x,y!=z", b"metadata.name=a,spec.nodeName!=b\\,c", b"a notin (b)")),
@@ -182,6 +222,7 @@ TARGETS = {
     ), (PumiceError, web.HTTPException)),
     "watch": Target(_watch, (b"\n".join(_json({"type": "ADDED", "object": POD}, {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})) + b"\n",)),
     "flight": Target(_flight, (frames.first_line() + frames.pack(frames.Head("1", ("volcano",), "default", 30)) + frames.pack({"type": "State", "revision": 1, "shifts": 0, "resources": [], "gone": [], "rows": []}),)),
+    "frames": Target(_frames, (_flight_lines("allocate"), _flight_lines("enqueue, allocate, backfill, preempt, reclaim"))),
     "traces": Target(_traces, (b"1 0 -1 100 3 -1 -1 -1 -1\n", b"submit_time,duration,gpu_num,user\n1,2,3,a\n2026-01-01,5,1,b\n", *_json([
         {"vc": "v", "user": "u", "submitted_time": "2017-10-07 02:13:28", "attempts": [{"start_time": "2017-10-07 02:14:00", "end_time": "None", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
     ]))),

@@ -81,3 +81,11 @@ def test_a_kubeconfig_that_looks_like_json_and_cannot_be_read_is_named(text, tmp
     file.write_bytes(text)
     with pytest.raises(PumiceError, match=str(file)):
         kubeconfig.read([file], must_exist=True)
+
+
+def test_a_recording_whose_policy_names_an_action_that_nobody_knows_is_refused():
+    [lines, *_] = TARGETS["frames"].seeds
+    with pytest.raises(
+        BadInput, match="the action alloim, which this program does not know; use the Pumice that wrote it"
+    ):
+        TARGETS["frames"].feed(lines.replace(b'"allocate"', b'"alloim"'))

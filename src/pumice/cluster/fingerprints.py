@@ -14,5 +14,5 @@ _ENCODER = msgspec.json.Encoder(order="sorted", enc_hook=repr)
 
 
 def fingerprint(*parts: object) -> str:
-    """Of Structs, dataclasses, and plain values; mappings count as equal in whatever order they were written."""
+    """Of Structs and plain values; mappings count as equal in whatever order they were written."""
     return hashlib.blake2b(_ENCODER.encode(parts), digest_size=_BYTES).hexdigest()

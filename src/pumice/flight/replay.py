@@ -13,7 +13,7 @@ from pumice.errors import BadInput
 from pumice.flight import frames
 from pumice.flight.digests import digests, parts
 from pumice.flight.recorder import slots_of
-from pumice.scheduling import plugins
+from pumice.scheduling import actions, plugins
 from pumice.scheduling.core import cycle, memory
 from pumice.scheduling.core.memory import EMPTY, Memory, UnreadableSlot
 from pumice.scheduling.core.ports import ExtenderFailed, Ports
@@ -134,7 +134,7 @@ class _Player:
             self._memory = self._decode_memory(bytes(inputs.memory))
         if inputs.policy is not UNSET:
             self._policy = inputs.policy
-            self._check_plugins(inputs.policy)
+            self._check_known(inputs.policy)
         if self._policy is None:
             raise frames.Broken(f"cycle {inputs.number} has no policy: what was written before it is missing")
         ports = self._ports
@@ -156,7 +156,11 @@ class _Player:
                 f"its memory cannot be read: {error}; use the Pumice and the plugins that wrote it"
             ) from error
 
-    def _check_plugins(self, policy: Policy) -> None:
+    def _check_known(self, policy: Policy) -> None:
+        if strange := [name for name in policy.actions if name not in actions.NAMES]:
+            raise BadInput(
+                f"its policy has the action {strange[0]}, which this program does not know; use the Pumice that wrote it"
+            )
         known = {*plugins.NAMES, *self._extra}
         if missing := [option.name for option in policy.options if option.name not in known]:
             raise BadInput(

@@ -109,9 +109,9 @@ class Story(Value):
         """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), "flow", "record", "cron", "webhooks", "devices", "volumes" or "again"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         if "devices" in left_out:
-            jobs = tuple(dataclasses.replace(each, has_devices=False) for each in jobs)
+            jobs = tuple(msgspec.structs.replace(each, has_devices=False) for each in jobs)
         if "volumes" in left_out:
-            jobs = tuple(dataclasses.replace(each, has_volume=False) for each in jobs)
+            jobs = tuple(msgspec.structs.replace(each, has_volume=False) for each in jobs)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
         rates = msgspec.structs.replace(self.rates, **zero)
@@ -162,7 +162,7 @@ def draw(seed: int, name: str) -> Story:
     owners, extras, hardware = (random.Random(f"{name}/{seed}/{each}") for each in ("owners", "more", "hardware"))  # noqa: S311  as above
     has_devices = hardware.random() < DEVICES
     if has_devices:
-        jobs = tuple(dataclasses.replace(each, has_devices=hardware.random() < 0.7) for each in jobs)
+        jobs = tuple(msgspec.structs.replace(each, has_devices=hardware.random() < 0.7) for each in jobs)
     has_volumes = hardware.random() < VOLUMES and not profile.is_in_line
     if has_volumes:
         jobs = tuple(map(_beside_its_data, jobs))
@@ -264,7 +264,7 @@ def _line(chance: random.Random, nodes: int) -> tuple[JobPlan, ...]:
 def _beside_its_data(plan: JobPlan) -> JobPlan:
     """A job whose pods all run on the node that has its volume; small, so that several would find room side by side there."""
     size = min(plan.size, DEVICES_OF_A_NODE)
-    return dataclasses.replace(plan, has_volume=True, gpus=1, size=size, minimum=min(plan.minimum, size))
+    return msgspec.structs.replace(plan, has_volume=True, gpus=1, size=size, minimum=min(plan.minimum, size))
 
 
 def _estimated(chance: random.Random, plan: JobPlan) -> JobPlan:

@@ -7,7 +7,6 @@ Nothing here asks the scheduler, or uses what it counts with. Where the schedule
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from pumice import quantity
 from pumice.api import names
 from pumice.local.nodes.pretend import GPU
 from pumice.sim.worlds.recent import Recent
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +38,7 @@ _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 Claim = dict[str, Any]  # a reason as its PodGroup has it
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Said:
+class Said(Mutable, eq=False):
     """One claim of a gang, for as long as it is made."""
 
     claim: Claim
@@ -152,8 +151,7 @@ class Truth:
                     each.untrue_since = float("inf")
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Gang:
+class Gang(Mutable, eq=False):
     """One that waits."""
 
     key: str

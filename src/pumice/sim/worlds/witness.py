@@ -23,6 +23,7 @@ from pumice.instant import SECOND
 from pumice.local.nodes.pretend import GPU
 from pumice.scheduling.core.memory import object_name
 from pumice.scheduling.sharing import decayed_usage
+from pumice.sim.worlds import lasting
 from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.devices import Devices
@@ -44,11 +45,6 @@ SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 USAGE = f"kube-system/{object_name(names.SCHEDULER_LEASE, decayed_usage.SLOT.name)}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
 PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
-MEND_S = 6.0  # beyond twice the grace time, for the steps that giving up a gang takes
-RESTART_S = 3.0  # after so long a Job that starts again has asked all of its former pods to go
-TOLD_S = 4.0  # after so long a gang that has started says so
-MUTE_S = 12.0  # so long a gang may wait without a word, once nothing keeps it from being told: its pods come within some seconds
-MUTE_S_MAX = 40.0  # and where a leader may have been lost just before
 REPEATS_MAX = 20  # so many complaints tell enough
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
@@ -127,7 +123,7 @@ class Witness:
 
     def __init__(self, clock: VirtualClock, grace_s: int) -> None:
         self._clock = clock
-        self._grace_s = grace_s
+        self.grace_s = grace_s
         self.wrong: list[str] = []
         self.is_over = False
         self.calm_since: float | None = None
@@ -383,33 +379,15 @@ class Witness:
             gang.partial_since = self._clock.monotonic()
 
     def look(self) -> None:
-        """What is wrong because it lasts: a gang in part, or its complaint, once nothing keeps it from being mended."""
+        """What is wrong because it lasts, once nothing keeps it from being mended."""
         calm_since = 0.0 if self.is_quiet else self.calm_since
         if calm_since is None:
             return
         now = self._clock.monotonic()
-        limit = now - 2 * self._grace_s - MEND_S
-        for key, gang in self.gangs.items():
-            if gang.whole_since is not None and max(gang.whole_since, calm_since) < now - TOLD_S:
-                gang.whole_since = None
-                for text in _discontent(key, self.groups.get(key)):
-                    self.complain(text)
-            if gang.partial_since is not None and gang.partial_since < limit:
-                self.complain(
-                    f"gang {key} is bound in part since {gang.partial_since:.3f} s, longer than its grace time"
-                )
-                gang.partial_since = None
-            patience = MUTE_S if self.is_quiet else MUTE_S_MAX
-            if gang.mute_since is not None and max(gang.mute_since, calm_since) < now - patience:
-                self.complain(f"gang {key} waits since {gang.mute_since:.3f} s, and does not say why")
-                gang.mute_since = None
-        for text in self.devices.kept(now):
+        for text in (*lasting.of_gangs(self, now, calm_since), *self.devices.kept(now)):
             self.complain(text)
-        for uid, (version, since) in list(self.restarts.items()):
-            if max(since, calm_since) < now - RESTART_S:
-                del self.restarts[uid]
-                for text in _left_over(self.pods.values(), uid, version):
-                    self.complain(text)
+        for text in lasting.of_restarts(self, now, calm_since):
+            self.complain(text)
 
     def sent(self, identity: str, request: Request) -> None:
         """Only who leads may write to pods and their groups, and nobody binds again what it knows to be bound."""
@@ -471,20 +449,3 @@ def _claims_of(pod: Pod) -> tuple[str, ...]:
 
 def _gpus(pod: Pod) -> int:
     return sum(int(each.resources.requests.get(GPU, each.resources.limits.get(GPU, 0))) for each in pod.spec.containers)
-
-
-def _discontent(gang: str, group: PodGroup | None) -> Iterator[str]:
-    """A gang that has started no longer says that it waits."""
-    if group is None or group.status.phase != "Running":
-        return
-    if any(each.type == "Unschedulable" and each.status == "True" for each in group.status.conditions):
-        yield (f"gang {gang} runs, and still says that it cannot be scheduled")
-    if names.VERDICT in group.metadata.annotations:
-        yield (f"gang {gang} runs, and still says why it waits")
-
-
-def _left_over(pods: Iterable[PodSeen], job: str, version: int) -> Iterator[str]:
-    """Once a Job has started again, what ran before is on its way out."""
-    for pod in pods:
-        if pod.job == job and pod.version < version and not (pod.is_over or pod.is_leaving):
-            yield f"pod {pod.key} is of version {pod.version} of its Job, which is at {version}, and stays"
