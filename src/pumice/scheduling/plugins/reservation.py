@@ -220,10 +220,9 @@ class ReservationPlugin(Plugin):
     def close(self) -> None:
         """What stands is told to its gangs; room is described as it is, reserved or not."""
         self.is_placing = False
+        # Others leave for these since a later action than the one that reserved: no time is told any more.
         for key in self.session.made_room_for.intersection(self.book.standing):
-            self.book.drop(
-                key
-            )  # others leave for it since a later action than the one that reserved: no time is told any more
+            self.book.drop(key)
         keeping.settle(self.book)
         for gang, reason in keeping.reasons(self.book):
             members.refuse(gang, reason)

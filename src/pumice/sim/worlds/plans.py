@@ -24,7 +24,9 @@ class Plans(Unrecorded):
 
     def ends(self, decisions: Decisions, *, seconds: float) -> None:
         del seconds
-        kept = decisions.memory.of(reservations.SLOT).kept
+        # Who is promised room that others leave keeps its reservation only in case the promise comes to nothing.
+        promised = {each.group for each in self._witness.pods.values() if each.key in decisions.pipelined}
+        kept = [each for each in decisions.memory.of(reservations.SLOT).kept if each.gang not in promised]
         for first in kept:
             self._check([each for each in kept if each.time <= first.time < each.time + each.length])
 
