@@ -8,9 +8,10 @@ cycle; of most it never does.
 
 from __future__ import annotations
 
-import dataclasses
 import heapq
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from pumice.api.pods import Pod
 from pumice.cluster.tasks import task_of
@@ -57,7 +58,7 @@ class DirectStarts:
     def __init__(self, cluster: Cluster, policy: Policy, *, strict: bool) -> None:
         assert is_plain(policy), f"{policy.source}: more than room decides"
         self._cluster = cluster
-        self._policy = dataclasses.replace(
+        self._policy = msgspec.structs.replace(
             policy, options=tuple(each for each in policy.options if each.name == FILTERS)
         )
         self._strict = strict
