@@ -80,7 +80,7 @@ class World:
         members = gang.tasks_in(Status.PENDING)[: self.chance.randint(1, 3)]
         seats = [Seat(self.session.shape(task), [self.chance.randrange(self.count)]) for task in members]
         at, length = NOW + self.chance.randint(0, 900) * instant.SECOND, self.chance.randint(1, 600) * instant.SECOND
-        return reservations.made(gang, at, length, seats, NOW)
+        return reservations.made(gang, at, length, seats, NOW, len(seats))
 
     def change(self):
         """Place or evict somebody, or take one of that back."""

@@ -413,7 +413,7 @@ PLANTED = {
     "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 15)),
     "a gang that started still complains": Planted(Statuses, "_merged_conditions", _complaint_stays, ("calm", 2)),
     "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 22)),
-    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("rollout", 19)),
+    "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("reserved", 3)),
     "the same room is reserved twice": Planted(Book, "find", _reserves_beside_nobody, ("reserved", 2)),
     "a write of what was used is lost": Planted(MemoryStore, "_put", _every_second_write_is_lost, ("calm", 1)),
     "what was used is not written at the end": Planted(MemoryStore, "flush", _does_nothing, ("calm", 1)),
