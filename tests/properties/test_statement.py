@@ -1,5 +1,6 @@
 """What is rolled back leaves no trace: in columns, counters, plugins' books and orders, bit for bit."""
 
+import contextlib
 import enum
 import functools
 import random
@@ -38,6 +39,10 @@ CORE = ("columns", "gangs", "orders", "queues", "comparisons")
 # Memories that may grow by asking; what they hold is checked by what they answer.
 _NOT_BOOKS = (Session, Room, Placer, Points, ShapeBook, Shape, GangState, Known)
 _MEMORIES = {"_memberships", "log", "_standing"}
+
+
+class PluginBroke(Exception):
+    pass
 
 
 def described(session, made):
@@ -196,13 +201,15 @@ class Trials:
             assert not self.checked or described(self.session, self.made) == as_it_was
 
     def do_without(self):
-        """Members that leave in one move, for a question, are gone as if they were evicted one by one; then all is as before."""
+        """Members that leave in one move, for a question, are gone as if they were evicted one by one; then all is as before, also where a plugin breaks on it."""
         gang = self.chance.choice(list(self.session.gangs.values()))
         as_it_was, mark = described(self.session, self.made), self.statement.checkpoint()
-        with without(self.session, gang, *EVICTABLE):
+        with contextlib.suppress(PluginBroke), without(self.session, gang, *EVICTABLE):
             at_once = described(self.session, self.made)
             self.session.room.check()
             recount(self.session)
+            if self.chance.random() < 0.5:
+                raise PluginBroke
         assert not self.checked or described(self.session, self.made) == as_it_was
         for task, _ in self.session.on_nodes(gang.tasks_in(*EVICTABLE)):
             self.statement.evict(task, "test")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import os
 import signal
 import socket
@@ -29,6 +30,8 @@ from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from structlog.typing import FilteringBoundLogger
 
     from pumice.flight.unrecorded import Unrecorded
     from pumice.local.nodes.process.machine import ProcessSettings
@@ -266,10 +269,15 @@ def _flight(file: str | None, log: Log) -> Unrecorded:
 
 
 def _log(event: str, /, **facts: object) -> None:
+    _logger().info(event, **facts)
+
+
+@functools.cache
+def _logger() -> FilteringBoundLogger:
     """Set up with its first line: most clusters never write one, and what makes logs readable takes long to import."""
     from pumice.telemetry import logs
 
-    logs.configure(as_json=False).info(event, **facts)
+    return logs.configure(as_json=False)
 
 
 async def _until_stopped(stop: asyncio.Event, cluster: Up) -> PumiceError | None:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pumice.api.kinds import Kind, by_struct
-from pumice.api.meta import Json, Object
+from pumice.api.meta import Json, Object, ObjectMeta
 from pumice.api.pods import Pod
 from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Patch
 from pumice.controllers.window import Lane, Window
@@ -277,7 +277,10 @@ class Executor:
             self._lose(delete)
             return
         except errors.Conflict as error:
-            if await self._is_still_there(delete, uid):
+            found = await self._find(delete)
+            if (
+                found is not None and found.uid == uid
+            ):  # not every conflict means that another object has the name by now
                 raise Stale(f"{delete.name} could not be deleted: {error}") from error
             self._lose(delete)
             return
@@ -287,23 +290,19 @@ class Executor:
         else:
             self._lose(delete)
 
-    async def _is_still_there(self, delete: Delete, uid: str) -> bool:
-        """Not every conflict means that another object has the name by now."""
-        try:
-            reply = await self._client.get(delete.kind, delete.name, namespace=delete.namespace)
-        except errors.NotFound:
-            return False
-        return reply.into(Object).metadata.uid == uid
-
     async def _uid_of(self, delete: Delete) -> str:
         """The uid of the object that has the name, if it has the owner, too; else there is nothing to delete."""
+        found = await self._find(delete)
+        owner = found.controller if found is not None else None
+        return found.uid if found is not None and owner is not None and owner.uid == delete.owner else ""
+
+    async def _find(self, delete: Delete) -> ObjectMeta | None:
+        """What has the name now."""
         try:
             reply = await self._client.get(delete.kind, delete.name, namespace=delete.namespace)
         except errors.NotFound:
-            return ""
-        metadata = reply.into(Object).metadata
-        owner = metadata.controller
-        return metadata.uid if owner is not None and owner.uid == delete.owner else ""
+            return None
+        return reply.into(Object).metadata
 
     # ------------------------------------------------------------------------------------------------- learning
 

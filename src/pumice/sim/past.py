@@ -14,7 +14,7 @@ import msgspec
 from pumice import instant
 from pumice.api.batch import Job
 from pumice.api.core import Node, PersistentVolumeClaim
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import ROOT_QUEUE, PodGroup, PodGroupPhase, Queue
 from pumice.api.topology import HyperNode
@@ -147,7 +147,7 @@ def _staying(gang: Gang) -> list[Task]:
 
 
 def is_gone(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None or pod.status.phase in {"Succeeded", "Failed"}
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in ENDED
 
 
 def _runs(gang: Gang) -> bool:

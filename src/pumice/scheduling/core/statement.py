@@ -140,9 +140,11 @@ def without(session: Session, gang: GangState, *statuses: Status) -> Iterator[No
         nodes.append(node)
     for (shape, former), (tasks, nodes) in runs.items():
         _leave(session, gang, shape, tasks, nodes, former, 1)
-    yield
-    for (shape, former), (tasks, nodes) in reversed(runs.items()):
-        _leave(session, gang, shape, tasks, nodes, former, -1)
+    try:
+        yield
+    finally:
+        for (shape, former), (tasks, nodes) in reversed(runs.items()):
+            _leave(session, gang, shape, tasks, nodes, former, -1)
 
 
 def _leave(

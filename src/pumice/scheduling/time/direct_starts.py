@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from pumice.scheduling.time.backlog import Ask, Objects
 
 FILTERS = "predicates"  # the one plugin with a say in where pods go
-PLUGINS = frozenset(
-    {"priority", "gang", "reservation", FILTERS}
-)  # under which nothing but room, and their filters, decides
+# Under these, nothing but room and their filters decides.
+PLUGINS = frozenset({"priority", "gang", "reservation", FILTERS})
 ACTIONS = frozenset({"enqueue", "allocate"})
 TOUCHED_MAX = 1_000_000  # nodes in the journal of a session; then its placer begins anew
 

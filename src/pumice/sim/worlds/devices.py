@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.kube import errors
 from pumice.sim.worlds.story import DEVICES_OF_A_NODE
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 DRIVER = "cards.world"
 CLASS = "card"
 KEPT_S_MAX = 40.0  # so long after the faults devices may be kept for a pod that has not come to their node
-_ENDED = frozenset({"Succeeded", "Failed"})
 SPEC = {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": CLASS, "count": 1}}]}}
 
 
@@ -78,7 +77,7 @@ class ClaimKeeper:
         await self._client.patch(Pod, metadata.name, patch, namespace=metadata.namespace, subresource="status")
 
     async def _give_back(self, claim: ResourceClaim, pod: Pod | None) -> None:
-        if pod is not None and pod.status.phase not in _ENDED:
+        if pod is not None and pod.status.phase not in ENDED:
             return
         name, namespace, uid = claim.metadata.name, claim.metadata.namespace, {"uid": claim.metadata.uid}
         if claim.status.allocation is not None or claim.status.reserved_for:
@@ -91,8 +90,7 @@ class ClaimKeeper:
             await self._client.delete(ResourceClaim, name, namespace=namespace, uid=claim.metadata.uid)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class ClaimSeen:
+class ClaimSeen(Mutable, eq=False):
     pod: str  # uid of the one that it was made for
     devices: frozenset[tuple[str, str]]  # node and name
     users: frozenset[str]  # uids of pods

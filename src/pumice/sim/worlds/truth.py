@@ -7,7 +7,6 @@ Nothing here asks the scheduler, or uses what it counts with. Where the schedule
 from __future__ import annotations
 
 import collections
-import functools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,7 +15,7 @@ from pumice import quantity
 from pumice.api import names
 from pumice.local.nodes.pretend import GPU
 from pumice.sim.worlds.recent import Recent
-from pumice.values import Mutable
+from pumice.values import Mutable, once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,13 +24,11 @@ if TYPE_CHECKING:
     from pumice.api.scheduling import PodGroup
     from pumice.sim.worlds.witness import GangSeen, PodSeen, Witness
 
-TRUE_S = (
-    8.0  # so long a reason may stand after it has ceased to be true, where nothing keeps news from those who decide
-)
+# So long a reason may stand after it has ceased to be true, where nothing keeps news from those who decide.
+TRUE_S = 8.0
 TRUE_S_MAX = 40.0  # and after the faults, where a leader may just have been lost
-OVERCOMMIT = (
-    1.2  # the cluster counts as so many times its size when gangs are admitted: the default of every policy of worlds
-)
+# The cluster counts as so many times its size when gangs are admitted: the default of every policy of worlds.
+OVERCOMMIT = 1.2
 _WAITING = frozenset({"Pending", "Inqueue"})
 _REPELLING = frozenset({"NoSchedule", "NoExecute"})
 
@@ -206,11 +203,11 @@ class View:
             if key != but and group.status.phase in _WAITING:
                 yield self.gang(key)
 
-    @functools.cached_property
+    @once
     def total(self) -> int:
         return sum(map(gpus_of, self.nodes.values()))
 
-    @functools.cached_property
+    @once
     def free(self) -> dict[str, int]:
         """Of nodes that take pods; who is on the way out still holds its room."""
         found = {name: gpus_of(node) for name, node in self.nodes.items() if not is_closed(node)}
@@ -219,7 +216,7 @@ class View:
                 found[pod.node] -= pod.gpus
         return found
 
-    @functools.cached_property
+    @once
     def held(self) -> collections.Counter[str]:
         """GPUs by queue; those of pods on their way out, and of pods of others (""), too."""
         found: collections.Counter[str] = collections.Counter()
@@ -264,7 +261,7 @@ class View:
         others = (each for each in self.waiting(but.key) if each.group.status.phase == "Inqueue")
         return sum(each.minimum for each in others if queue in {None, each.queue})
 
-    @functools.cached_property
+    @once
     def shares(self) -> dict[str, float]:
         """The part of the cluster that each queue deserves: the same for the same weight, as far as it wants and may have that much."""
         wants: collections.Counter[str] = collections.Counter()

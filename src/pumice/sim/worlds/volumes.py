@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.storage import CSINode, StorageClass
 from pumice.local.nodes.claims import PROVISIONER
+from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +41,7 @@ async def furnish(client: Client, nodes: Sequence[str]) -> None:
             await client.create(PersistentVolume, {"metadata": {"name": name}, "spec": spec})
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class DiskSeen:
+class DiskSeen(Mutable, eq=False):
     node: str  # nothing: it can be used from any
     claim: str = ""  # uid of the claim that it belongs to
 

@@ -16,7 +16,7 @@ from pumice.api.batch import CronJob, Job
 from pumice.api.coordination import Lease
 from pumice.api.core import ConfigMap, Node, PersistentVolume, PersistentVolumeClaim
 from pumice.api.flow import JobFlow
-from pumice.api.pods import Pod
+from pumice.api.pods import ENDED, Pod
 from pumice.api.resource import ResourceClaim
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.instant import SECOND
@@ -51,7 +51,6 @@ _HOLDINGS = frozenset({"pods", "nodes"})
 # Written though nothing happens; how many gangs of each phase queues have may be told half a minute late.
 _FLEETING = frozenset({"leases.coordination.k8s.io", "nodes", "configmaps", "queues.scheduling.volcano.sh"})
 _WAITING = frozenset({"Pending", "Inqueue"})
-_ENDED = frozenset({"Succeeded", "Failed"})
 _STRUCTS: dict[str, type[Struct]] = {
     "pods": Pod,
     "nodes": Node,
@@ -239,7 +238,7 @@ class Witness:
             group=f"{pod.metadata.namespace}/{pod.metadata.annotations.get(names.GROUP_NAME, '')}",
             node=pod.spec.node_name,
             gpus=_gpus(pod),
-            is_over=pod.status.phase in _ENDED,
+            is_over=pod.status.phase in ENDED,
             is_leaving=pod.metadata.deletion_timestamp is not None,
             is_ours=names.ATTEMPT in pod.metadata.annotations,
             since=before.since if before is not None and before.node else now,

@@ -424,6 +424,19 @@ def test_whom_others_leave_for_needs_its_reservation_no_more_and_is_not_told_of_
     assert "high" not in kept(decisions)
 
 
+def test_of_two_remembered_reservations_in_one_room_the_later_is_found_anew():
+    """As after a cycle in which `first` was promised other room, and the promise comes to nothing: each is confirmed beside those before it."""
+    node, low = a_node("n1", cpu="4"), runs("low", "n1", 5000, cpu="4")
+    first, second = waits("first", 1, cpu="4", created=10), waits("second", 1, cpu="4", created=20)
+    alone = [plan_for(node, low, each, policy=rules(depth=16)) for each in (first, second)]
+    assert [kept(each) for each in alone] == [{"first": (5000, {"n1": 1})}, {"second": (5000, {"n1": 1})}]
+    both = [each.memory.of(reservations.SLOT).kept[0] for each in alone]
+    memory, _ = memories.EMPTY.after([(reservations.SLOT, reservations.Reservations(tuple(both)))])
+    after = plan_for(node, low, first, second, policy=rules(depth=16), memory=memory)
+    assert kept(after)["first"] == (5000, {"n1": 1})
+    assert kept(after)["second"][0] >= 5000 + both[0].length // instant.SECOND
+
+
 def test_who_is_promised_what_others_leave_behind_keeps_its_time_until_it_starts():
     """`next` makes nobody leave: if its promise comes to nothing, and its time becomes later, it is told so."""
     decisions = plan_for(*LEAVING, policy=PREEMPTING)
