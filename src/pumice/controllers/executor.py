@@ -277,10 +277,9 @@ class Executor:
             self._lose(delete)
             return
         except errors.Conflict as error:
-            found = await self._find(delete)
-            if (
-                found is not None and found.uid == uid
-            ):  # not every conflict means that another object has the name by now
+            present = await self._find(delete)
+            # Not every conflict means that another object has the name by now.
+            if present is not None and present.uid == uid:
                 raise Stale(f"{delete.name} could not be deleted: {error}") from error
             self._lose(delete)
             return
