@@ -8,6 +8,10 @@ UV := $(BIN)/uv
 # Random order and two workers: a test that leans on another one fails here first.
 PYTEST := $(BIN)/pytest -n 2
 NO_KUBE := --ignore=tests/kube -m "not soak"
+# Packages and our own modules are compiled when they are installed: where the environment keeps Python from writing bytecode
+# (PYTHONDONTWRITEBYTECODE), every process would compile a thousand modules again, for a second or two.
+INSTALL := $(UV) pip install --quiet --compile-bytecode --python $(BIN)/python
+INSTALL_SELF := $(INSTALL) --no-deps --no-build-isolation --editable .
 
 .PHONY: help demo check test test-kube test-browser soak world worlds-alike bench docs format kube-up kube-down requirements changelog clean venv
 .DEFAULT_GOAL := help
@@ -26,28 +30,32 @@ $(BIN)/uv: requirements/bootstrap.txt
 	@touch $@
 
 $(VENV)/core.stamp: $(BIN)/uv requirements/core.txt pyproject.toml
-	@test -e $(VENV)/dev.stamp || $(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/core.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@test -e $(VENV)/dev.stamp || $(INSTALL) --require-hashes -r requirements/core.txt
+	@$(INSTALL_SELF)
 	@touch $@
 
 $(VENV)/dev.stamp: $(BIN)/uv requirements/dev.txt pyproject.toml
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --require-hashes -r requirements/dev.txt
+	@$(INSTALL_SELF)
 	@touch $@ $(VENV)/core.stamp
 
 $(VENV)/docs.stamp: $(VENV)/core.stamp requirements/docs.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/docs.txt
+	@$(INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/browser.stamp: $(VENV)/dev.stamp requirements/browser.txt
-	@$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements/browser.txt
+	@$(INSTALL) --require-hashes -r requirements/browser.txt
 	@touch $@
 
-venv: $(VENV)/dev.stamp  ## everything a developer needs, in .venv
+$(VENV)/bytecode.stamp: $(BIN)/uv $(shell find src -name '*.py')
+	@$(BIN)/python -m compileall -q -j 0 src
+	@touch $@
+
+venv: $(VENV)/dev.stamp $(VENV)/bytecode.stamp  ## everything a developer needs, in .venv
 
 # ------------------------------------------------------------------------------------------------- people's targets
 
-demo: $(VENV)/core.stamp  ## the story of the README, on this machine, in under a minute
+demo: $(VENV)/core.stamp $(VENV)/bytecode.stamp  ## the story of the README, on this machine, in under a minute
 	@$(BIN)/pumice demo
 
 check: $(VENV)/dev.stamp  ## format, lint, types, layers
@@ -60,24 +68,24 @@ format: $(VENV)/dev.stamp  ## write the formatter's opinion into the files
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(VENV)/dev.stamp  ## all tests that need no Go tool chain
+test: $(VENV)/dev.stamp $(VENV)/bytecode.stamp  ## all tests that need no Go tool chain
 	$(PYTEST) $(NO_KUBE)
 
-test-kube: $(VENV)/dev.stamp  ## tests on the real kube-apiserver, etcd, kubectl and KWOK
+test-kube: $(VENV)/dev.stamp $(VENV)/bytecode.stamp  ## tests on the real kube-apiserver, etcd, kubectl and KWOK
 	tools/kube/packages
 	$(BIN)/python tools/kube/environments.py
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest tests/kube -m "not soak"
 
-test-browser: $(VENV)/browser.stamp  ## the dashboard in Debian's Chromium; pictures of its pages into build/pictures
+test-browser: $(VENV)/browser.stamp $(VENV)/bytecode.stamp  ## the dashboard in Debian's Chromium; pictures of its pages into build/pictures
 	tools/kube/packages chromium=chromium
 	$(PYTEST) tests/browser
 
-soak: $(VENV)/dev.stamp  ## the long rounds: crash tests, big random tests
+soak: $(VENV)/dev.stamp $(VENV)/bytecode.stamp  ## the long rounds: crash tests, big random tests
 	$(BIN)/python tools/kube/build.py
 	$(BIN)/pytest -m soak
 
-world: $(VENV)/dev.stamp  ## play one world again: make world PROFILE=storm SEED=7
+world: $(VENV)/dev.stamp $(VENV)/bytecode.stamp  ## play one world again: make world PROFILE=storm SEED=7
 	$(BIN)/python -m pumice.sim.worlds --profile $(or $(PROFILE),all) --seed $(or $(SEED),1)
 
 OTHER_PYTHON ?= python3.13
@@ -92,7 +100,7 @@ worlds-alike: $(VENV)/core.stamp  ## the same worlds under two Pythons, byte for
 	cmp build/digests-of-this-python build/digests-of-the-other
 	@$(BIN)/python -V; $(OTHER)/bin/python -V; echo "the same $(or $(WORLDS),18) worlds under both"
 
-bench: $(VENV)/dev.stamp  ## the benchmarks, one JSON line each, and which got worse than bench/ratios.json
+bench: $(VENV)/dev.stamp $(VENV)/bytecode.stamp  ## the benchmarks, one JSON line each, and which got worse than bench/ratios.json
 	$(BIN)/python -m bench
 
 docs: $(VENV)/docs.stamp  ## the site, into site/
