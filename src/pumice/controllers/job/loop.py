@@ -124,7 +124,9 @@ def _paced(made: Plan, key: Key, view: JobView, pace: Pace) -> Plan:
     if not pods:
         pace.wants_none(key)
         return made
-    if pace.may_make(key, view.job.spec.queue or DEFAULT_QUEUE, pods, has_some=bool(view.pods)):
+    spec = view.job.spec
+    priority = view.priorities.get(spec.priority_class_name, 0)
+    if pace.may_make(key, spec.queue or DEFAULT_QUEUE, priority, pods, has_some=bool(view.pods)):
         return made
     return Plan(made.stages[:-1], made.again_at)  # pods come last
 

@@ -2,7 +2,7 @@
 
 Pods are made faster than they are bound, and both take the API server's time: of a burst of Jobs nearly all pods would be made before
 half of the gangs are bound. So a Job begins with its pods when most of those of the Jobs before it are bound, and stands in line until
-then. Queues take turns: of the one with the fewest pods under way the first Job is next.
+then. Queues take turns: of the one with the fewest pods under way the Job of highest priority is next, and of those the one that came first.
 
     in line --few are under way--> under way --its last pod is bound, or gone--> started
                                        |
@@ -16,7 +16,9 @@ LOOKS_STILL looks, and after LOOKS_OPEN nobody stands in line until a Job has st
 from __future__ import annotations
 
 import asyncio
+import bisect
 import collections
+import itertools
 from typing import TYPE_CHECKING
 
 from pumice.values import Value
@@ -37,6 +39,7 @@ MOVES_MIN = 4  # pods made or bound between two looks; with fewer, nothing moves
 
 class _Gang(Value):
     queue: str
+    place: tuple[int, int]  # in the line of its queue: its priority, highest first, and when it came
     unbound: set[str]  # names of its pods, whether they exist yet or not
 
 
@@ -52,7 +55,8 @@ class Pace:
         self._under_way: dict[Key, _Gang] = {}  # in the order in which they began
         self._pods: collections.Counter[str] = collections.Counter()  # unbound ones of those, by queue
         self._line: dict[Key, _Gang] = {}
-        self._by_queue: dict[str, dict[Key, None]] = {}  # those in line, in the order in which they came
+        self._by_queue: dict[str, list[tuple[tuple[int, int], Key]]] = {}  # those in line, by place
+        self._arrivals = itertools.count()
         self._has_line = asyncio.Event()
         self._wake: Callable[[Key], None] = _wake_nobody
         self._made = self._bound = 0  # since the last look
@@ -71,11 +75,11 @@ class Pace:
             await sleep(LOOK_S)
             self.look()
 
-    def may_make(self, key: Key, queue: str, pods: Iterable[str], *, has_some: bool) -> bool:
+    def may_make(self, key: Key, queue: str, priority: int, pods: Iterable[str], *, has_some: bool) -> bool:
         """Whether a Job may make these pods now; else it is woken when it may. One that has some already is never held up."""
         names = set(pods)
         if key not in self._under_way:
-            self._join(key, _Gang(queue, names))
+            self._join(key, queue, priority, names)
             if has_some:
                 self._begin(key)
             self._call(asks=key)
@@ -134,7 +138,7 @@ class Pace:
     def _call(self, asks: Key | None = None) -> None:
         """Lets Jobs begin until enough pods are under way, and wakes them, but for the one that asks."""
         while self._line and self._has_room():
-            key = next(iter(self._by_queue[min(self._by_queue, key=self._pods.__getitem__)]))
+            _, key = self._by_queue[min(self._by_queue, key=self._pods.__getitem__)][0]
             self._begin(key)
             if key != asks:
                 self._wake(key)
@@ -153,18 +157,19 @@ class Pace:
             self._under_way[key] = gang
             self._pods[gang.queue] += len(gang.unbound)
 
-    def _join(self, key: Key, gang: _Gang) -> None:
-        known = self._line.get(key)
-        if known is not None and known.queue != gang.queue:
-            self._leave(key)
-        self._line[key] = gang
-        self._by_queue.setdefault(gang.queue, {})[key] = None
+    def _join(self, key: Key, queue: str, priority: int, pods: set[str]) -> None:
+        """A Job that asks again keeps its place, unless its queue or its priority has changed."""
+        known = self._leave(key)
+        keeps = known is not None and known.queue == queue and known.place[0] == -priority
+        place = known.place if known is not None and keeps else (-priority, next(self._arrivals))
+        self._line[key] = _Gang(queue, place, pods)
+        bisect.insort(self._by_queue.setdefault(queue, []), (place, key))
 
     def _leave(self, key: Key) -> _Gang | None:
         gang = self._line.pop(key, None)
         if gang is not None:
             line = self._by_queue[gang.queue]
-            del line[key]
+            del line[bisect.bisect_left(line, (gang.place,))]
             if not line:
                 del self._by_queue[gang.queue]
         return gang

@@ -19,13 +19,13 @@ class Jobs:
         self.wanted = {}  # name -> its queue and its pods
         self.begun = []
 
-    def come(self, name, size, queue="default", *, has_some=False):
-        self.wanted[name] = queue, [f"{name}-{number}" for number in range(size)]
+    def come(self, name, size, queue="default", *, priority=0, has_some=False):
+        self.wanted[name] = queue, [f"{name}-{number}" for number in range(size)], priority
         self.ask(Key("team", name), has_some=has_some)
 
     def ask(self, key, *, has_some=False):
-        queue, pods = self.wanted[key.name]
-        if self.pace.may_make(key, queue, pods, has_some=has_some) and key.name not in self.begun:
+        queue, pods, priority = self.wanted[key.name]
+        if self.pace.may_make(key, queue, priority, pods, has_some=has_some) and key.name not in self.begun:
             self.begun.append(key.name)
 
     def bind(self, name, count=None):
@@ -84,6 +84,20 @@ def test_queues_take_turns(jobs):
     jobs.bind("many-0")
     jobs.bind("many-1")
     assert jobs.begun == ["many-0", "many-1", "few", "fewer"]
+
+
+def test_who_is_more_important_is_next_and_who_asks_again_keeps_its_place(jobs):
+    for name in "ab":
+        jobs.come(name, PODS_MIN)
+    jobs.come("first", 1)
+    jobs.come("second", 1)
+    jobs.come("urgent", 1, priority=10)
+    jobs.come("first", 1)
+    jobs.bind("a")
+    assert jobs.begun == ["a", "b", "urgent"]
+    jobs.bind("urgent")
+    jobs.bind("b", 1)
+    assert jobs.begun == ["a", "b", "urgent", "first", "second"]
 
 
 def test_those_under_way_are_twice_as_many_as_are_bound_between_two_looks(jobs):
