@@ -18,4 +18,6 @@ FOUND = [
     ("refusals", 3005),
     ("store", 1439),
     ("storm", 1417),
+    ("users", 3029),
+    ("all", 4145),
 ]
