@@ -412,7 +412,7 @@ PLANTED = {
     "a lease is taken from who holds it": Planted(Election, "_take", _takes_any_lease, ("processes", 1)),
     "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 15)),
     "a gang that started still complains": Planted(Statuses, "_merged_conditions", _complaint_stays, ("calm", 2)),
-    "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("storm", 22)),
+    "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("rollout", 4)),
     "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("reserved", 3)),
     "the same room is reserved twice": Planted(Book, "find", _reserves_beside_nobody, ("reserved", 2)),
     "a write of what was used is lost": Planted(MemoryStore, "_put", _every_second_write_is_lost, ("calm", 1)),

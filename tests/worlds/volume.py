@@ -15,4 +15,9 @@ FOUND = [
     ("reserved", 1138),
     ("reserved", 1176),
     ("reserved", 1200),
+    ("refusals", 3005),
+    ("store", 1439),
+    ("storm", 1417),
+    ("users", 3029),
+    ("all", 4145),
 ]

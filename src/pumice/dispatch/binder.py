@@ -48,7 +48,7 @@ class Binder:
         self._learn = learn
         self._runtime = runtime
         self._clock = runtime.clock
-        self._preparations = Preparations(client, runtime)
+        self._preparations = Preparations(client, cluster, learn, runtime)
         self._locks = NodeLocks(client, runtime)
         self._window = asyncio.Semaphore(BIND_WINDOW)
         # First come, first bound: the first gangs of many are complete while the last wait; side by side all would be complete at the end.
@@ -94,6 +94,7 @@ class Binder:
             except PreparationFailed as error:
                 span.fail(str(error))
                 self.bind_backoff.note(commit.gang, str(error))
+                await self._preparations.give_back(commit.binds)
                 for bind in commit.binds:
                     self._fail(bind, attempt, str(error))
                 return
@@ -132,7 +133,7 @@ class Binder:
         try:
             held = await self._locks.take(bind.node, bind.lock)
         except PumiceError as error:
-            return self._fail(bind, attempt, str(error))
+            return await self._give_up(bind, attempt, str(error))
         keeps = False
         try:
             self._runtime.fail_point("locked")
@@ -173,7 +174,7 @@ class Binder:
             if errors.is_open(refusal) or isinstance(refusal, errors.Conflict | errors.NotFound):
                 pod = await self._read(bind)
                 if pod is None or not _may_be_bound(pod):
-                    return self._settle(bind, attempt, pod, str(refusal))
+                    return await self._settle(bind, attempt, pod, str(refusal))
                 if version not in {"", pod.metadata.resource_version}:
                     # Nothing that was sent for the former version can take effect any more.
                     version, times_changed, is_open = pod.metadata.resource_version, times_changed + 1, False
@@ -181,7 +182,7 @@ class Binder:
                         await self._window.acquire()
                         continue
             if not is_open:
-                return self._fail(bind, attempt, str(refusal))
+                return await self._give_up(bind, attempt, str(refusal))
             await self._clock.sleep(delay)
             delay = min(delay * 2, RESEND_S_MAX)
             await self._window.acquire()
@@ -223,12 +224,18 @@ class Binder:
                 self._learn(changes.Upserted(object=pod))
                 return pod
 
-    def _settle(self, bind: Bind, attempt: str, pod: Pod | None, reason: str) -> str:
+    async def _settle(self, bind: Bind, attempt: str, pod: Pod | None, reason: str) -> str:
         """What a pod says that no bind can change any more. As _bind."""
         if pod is None or not pod.spec.node_name:
-            return self._fail(bind, attempt, f"{reason}; the pod is gone, or cannot be bound any more")
+            return await self._give_up(bind, attempt, f"{reason}; the pod is gone, or cannot be bound any more")
         self.bound += 1
         return "" if pod.spec.node_name == bind.node else f"{reason}; the pod is on {pod.spec.node_name}"
+
+    async def _give_up(self, bind: Bind, attempt: str, reason: str) -> str:
+        """The pod will not be bound: its gang may go elsewhere once what was prepared for it is given back. As _bind."""
+        if bind.first:
+            await self._preparations.give_back((bind,))
+        return self._fail(bind, attempt, reason)
 
     def _fail(self, bind: Bind, attempt: str, reason: str) -> str:
         self.failed += 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
 from pumice.api.names import SELECTED_NODE
 from pumice.dispatch.errors import PreparationFailed
+from pumice.errors import PumiceError
 from pumice.kube import errors
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class Volumes:
         self._client = client
         self._runtime = runtime
 
-    async def bind(self, choice: VolumeChoice) -> None:
-        """Returns once the claim is bound; raises PreparationFailed where it cannot be."""
+    async def ask(self, choice: VolumeChoice) -> None:
+        """Write what makes the claim get its volume; raises PreparationFailed or KubeError where that cannot be."""
         namespace, _, name = choice.claim.partition("/")
         claim = await self._claim(namespace, name)
         if claim.spec.volume_name:
@@ -41,7 +42,18 @@ class Volumes:
         else:
             annotation = {"metadata": {"annotations": {SELECTED_NODE: choice.node}}}
             await self._client.patch(PersistentVolumeClaim, name, annotation, namespace=namespace)
-        await self._until_bound(namespace, name, choice)
+
+    async def give_back(self, choice: VolumeChoice) -> None:
+        """A volume that is not made yet may be made near another node; one that is bound stays, as under kube-scheduler: it may have data."""
+        namespace, _, name = choice.claim.partition("/")
+        try:
+            claim = await self._claim(namespace, name)
+            if choice.volume or claim.spec.volume_name or claim.metadata.annotations.get(SELECTED_NODE) != choice.node:
+                return
+            metadata = {"resourceVersion": claim.metadata.resource_version, "annotations": {SELECTED_NODE: None}}
+            await self._client.patch(PersistentVolumeClaim, name, {"metadata": metadata}, namespace=namespace)
+        except PumiceError as error:  # the node stays chosen, and the next attempt asks for the same
+            self._runtime.log("volume_not_given_back", claim=choice.claim, reason=str(error))
 
     async def _promise(self, name: str, claim: PersistentVolumeClaim) -> None:
         """Write the claim into the volume, unless another claim is there; the version keeps us from overwriting one."""
@@ -59,15 +71,19 @@ class Volumes:
         metadata = {"annotations": {BOUND_BY_US: "yes"}, "resourceVersion": volume.metadata.resource_version}
         await self._client.patch(PersistentVolume, name, {"metadata": metadata, "spec": {"claimRef": reference}})
 
-    async def _until_bound(self, namespace: str, name: str, choice: VolumeChoice) -> None:
+    async def until_bound(self, choice: VolumeChoice) -> None:
+        """Returns once the claim has the volume that was chosen; raises PreparationFailed where it never will."""
+        namespace, _, name = choice.claim.partition("/")
         delay = ASK_S_FIRST
         while True:
             claim = await self._claim(namespace, name)
-            if claim.spec.volume_name and claim.status.phase == "Bound":
-                return
             # A provisioner takes its annotation away when the node it was given cannot have the volume.
             if not choice.volume and claim.metadata.annotations.get(SELECTED_NODE) != choice.node:
                 raise PreparationFailed(f"claim {choice.claim}: no volume can be made for node {choice.node}")
+            if choice.volume and claim.spec.volume_name not in {"", choice.volume}:
+                raise PreparationFailed(f"claim {choice.claim} was given volume {claim.spec.volume_name} meanwhile")
+            if claim.spec.volume_name and claim.status.phase == "Bound":
+                return
             await self._runtime.clock.sleep(delay)
             delay = min(delay * 2, ASK_S_MAX)
 

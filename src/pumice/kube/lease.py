@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LEASE_S = 15  # as kube-scheduler and Volcano
 RENEW_S = 10.0
+ANSWER_S_MAX = RENEW_S / 2  # as kube-scheduler: an answer that is lost leaves time for another try
 RETRY_S = 2.0
 WATCH_S = 300  # of a candidate, whom nothing but the holder's silence concerns
 RELEASE_S_MAX = 3.0  # a process that is told to stop does not wait for a dead server
@@ -131,9 +132,9 @@ class Election:
     async def _hold(self) -> None:
         """Renews for ever; raises NotLeading when that has failed for too long."""
         while True:
-            await self._clock.sleep(self._retry_s)
+            await self._clock.sleep(min(self._retry_s, max(self._deadline - self._clock.monotonic(), 0.0)))
             left = self._deadline - self._clock.monotonic()
-            renewed = left > 0 and await self._attempt(left)
+            renewed = left > 0 and await self._attempt(min(left, ANSWER_S_MAX))
             was_taken = self._holder != self._identity
             if not renewed and (was_taken or self._clock.monotonic() >= self._deadline):
                 self._log("leadership_lost", lease=f"{self._namespace}/{self._name}", identity=self._identity)

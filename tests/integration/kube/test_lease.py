@@ -220,6 +220,23 @@ def test_a_short_trouble_costs_nothing(mode):
     assert (0, "a", "lost") not in world.story
 
 
+def test_one_renewal_that_is_never_answered_costs_nothing():
+    async def script(world):
+        world.candidate("a")
+        await world.clock.sleep(5)
+        world.networks["a"].mode = "hang"
+        before = world.networks["a"].calls
+        while world.networks["a"].calls == before:
+            await world.clock.sleep(0.1)
+        world.networks["a"].mode = "ok"  # the call that hangs stays so
+        await world.clock.sleep(30)
+        return world.leaders()
+
+    world = World()
+    assert world.run(script) == ["a"]
+    assert world.story == [(0, "a", "leads"), (pytest.approx(world.clock.monotonic(), abs=0.1), "a", "stops")]
+
+
 def test_a_bystander_who_touches_the_lease_does_not_unseat_the_leader():
     async def script(world):
         world.candidate("a")

@@ -8,6 +8,7 @@ from tests.bodies.beside import beside
 from tests.bodies.patience import PATIENCE_S
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim
+from pumice.api.pods import Pod
 from pumice.api.storage import StorageClass
 from pumice.clock import RealClock
 from pumice.kube import errors
@@ -126,6 +127,26 @@ async def test_a_claim_is_bound_to_the_volume_that_is_promised_to_it(world):
     await world.claim("after")
     await world.bound("after")  # by now the end of the other was seen
     assert await world.get(PersistentVolume, "disk-2")  # not ours to delete
+
+
+@pytest.mark.parametrize("end", ["Succeeded", "deleted"])
+async def test_a_claim_that_is_deleted_stays_while_a_pod_on_a_node_uses_it(world, end):
+    await world.claim("data")
+    volume = (await world.bound("data"))["spec"]["volumeName"]
+    uses = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}], "volumes": uses}
+    await world.client.create(Pod, {"metadata": {"name": "p"}, "spec": spec}, namespace="default")
+    await world.client.delete(PersistentVolumeClaim, "data", namespace="default")
+    await world.claim("after")
+    await world.bound("after")  # by now the deletion of the other was seen
+    assert (await world.get(PersistentVolumeClaim, "data"))["metadata"]["deletionTimestamp"]
+    if end == "deleted":
+        await world.client.delete(Pod, "p", namespace="default", grace_s=0)
+    else:
+        ended = {"status": {"phase": end}}
+        await world.client.patch(Pod, "p", ended, namespace="default", subresource="status")
+    await world.until(PersistentVolumeClaim, "data", lambda found: found is None)
+    await world.until(PersistentVolume, volume, lambda found: found is None)
 
 
 async def test_a_volume_of_somebody_else_is_not_taken(world):

@@ -6,6 +6,8 @@ is the node's business: a process node keeps a folder for each claim, a pretend 
     claim --promised an existing volume-----------------------> Bound to it
       `-----of no class, or of one whose provisioner is ours--> a new volume, Bound; gone with its claim
       `-----of another class----------------------------------> left to others
+
+As in Kubernetes, a claim that is deleted stays until no pod on a node uses it any more.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
 from pumice.api.names import BIND_COMPLETED, SELECTED_NODE
+from pumice.api.pods import ENDED, Pod
 from pumice.api.storage import StorageClass
 from pumice.kube import errors
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 PROVISIONER = "folder.pumice.dev"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+PROTECTION = "kubernetes.io/pvc-protection"
 WAITS_FOR_A_POD = "WaitForFirstConsumer"
 RETRY_S = 1.0  # after a call that failed for reasons that may pass
 
@@ -40,12 +44,13 @@ class FolderClaims:
         self._claims = informers.of(PersistentVolumeClaim)
         self._volumes = informers.of(PersistentVolume)
         self._classes = informers.of(StorageClass)
+        self._pods = informers.of(Pod)
         self._clock = runtime.clock
         self._log = runtime.log
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        watched = (self._claims, self._volumes, self._classes)
+        watched = (self._claims, self._volumes, self._classes, self._pods)
         leave = [each.subscribe(self._see) for each in watched]
         try:
             for each in watched:
@@ -66,6 +71,8 @@ class FolderClaims:
         for claim in tuple(self._claims.objects.values()):
             if claim.status.phase != "Bound" and claim.metadata.deletion_timestamp is None:
                 await self._try(self._settle(claim), claim.metadata.key)
+            elif PROTECTION in claim.metadata.finalizers and claim.metadata.deletion_timestamp is not None:
+                await self._try(self._let_go(claim), claim.metadata.key)
         claims = {claim.metadata.uid for claim in self._claims.objects.values()}
         for volume in tuple(self._volumes.objects.values()):
             if PROVISIONED_BY in volume.metadata.annotations and _owner(volume) not in claims:
@@ -93,7 +100,12 @@ class FolderClaims:
         else:
             return
         namespace = claim.metadata.namespace
-        metadata = {"uid": claim.metadata.uid, "annotations": {BIND_COMPLETED: "yes"}}
+        finalizers = [*claim.metadata.finalizers, *({PROTECTION} - {*claim.metadata.finalizers})]
+        metadata = {
+            "uid": claim.metadata.uid,
+            "annotations": {BIND_COMPLETED: "yes"},
+            "finalizers": finalizers,
+        }
         body: dict[str, Any] = {"metadata": metadata, "spec": {"volumeName": name}}
         status = {"phase": "Bound", "accessModes": list(claim.spec.access_modes), "capacity": capacity}
         patch, key = self._client.patch, claim.metadata.name
@@ -102,6 +114,18 @@ class FolderClaims:
         await patch(PersistentVolumeClaim, key, body, namespace=namespace)
         await patch(PersistentVolumeClaim, key, {"status": status}, namespace=namespace, subresource="status")
         self._log("claim_bound", claim=claim.metadata.key, volume=name)
+
+    async def _let_go(self, claim: PersistentVolumeClaim) -> None:
+        """A claim that is being deleted is gone once nobody uses it."""
+        key, name, namespace = claim.metadata.key, claim.metadata.name, claim.metadata.namespace
+        if any(key in _claims_of(pod) for pod in self._pods.objects.values()):
+            return
+        pods = await self._client.list(Pod, namespace=namespace)  # the watch may be late
+        if any(key in _claims_of(pod) for pod in pods.items):
+            return
+        left = [each for each in claim.metadata.finalizers if each != PROTECTION]
+        metadata = {"resourceVersion": claim.metadata.resource_version, "finalizers": left}
+        await self._client.patch(PersistentVolumeClaim, name, {"metadata": metadata}, namespace=namespace)
 
     def _agreed_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         """The volume that claim and volume agree upon: one of them names the other, and no third object is named."""
@@ -144,6 +168,19 @@ class FolderClaims:
     async def _remove(self, volume: PersistentVolume) -> None:
         await self._client.delete(PersistentVolume, volume.metadata.name, uid=volume.metadata.uid)
         self._log("volume_deleted", volume=volume.metadata.name)
+
+
+def _claims_of(pod: Pod) -> list[str]:
+    """Those that it uses on its node."""
+    if not pod.spec.node_name or pod.status.phase in ENDED:
+        return []
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    named = (each.persistent_volume_claim for each in pod.spec.volumes)
+    own = (each.name for each in pod.spec.volumes if each.ephemeral is not None)
+    return [
+        *(f"{namespace}/{each.claim_name}" for each in named if each is not None),
+        *(f"{namespace}/{name}-{each}" for each in own),
+    ]
 
 
 def _owner(volume: PersistentVolume) -> str:

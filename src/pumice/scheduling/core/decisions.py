@@ -36,7 +36,7 @@ class DeviceChoice(Value):
     """What is written into a claim before its pod is bound: that the pod uses it, and the devices where it had none so far."""
 
     claim: str  # namespace/name
-    allocation: Mapping[str, Any] | None  # status.allocation as the API has it
+    allocation: Mapping[str, Any] | None  # status.allocation as the API has it; None: it has its devices already
 
 
 Preparation = VolumeChoice | DeviceChoice

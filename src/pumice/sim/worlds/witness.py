@@ -50,6 +50,7 @@ _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
 # Written though nothing happens; how many gangs of each phase queues have may be told half a minute late.
 _FLEETING = frozenset({"leases.coordination.k8s.io", "nodes", "configmaps", "queues.scheduling.volcano.sh"})
+_MARKED = frozenset({"pods", "resourceclaims.resource.k8s.io"})
 _WAITING = frozenset({"Pending", "Inqueue"})
 _STRUCTS: dict[str, type[Struct]] = {
     "pods": Pod,
@@ -102,18 +103,18 @@ class GangSeen(Mutable, eq=False):
 
 
 class Marks:
-    """A leader marks every pod that waits, once, before it decides anything: former binds are void then (docs/adr/0016)."""
+    """A leader marks every pod that waits, and its claims, once, before it decides anything: former writes are void then (docs/adr/0016)."""
 
     def __init__(self) -> None:
-        self._pods: set[str] = set()  # by uid: those that were written
+        self._written: set[str] = set()  # by uid
 
     def is_first(self, change: Change) -> bool:
         """Whether nothing but the mark was written, for the first time."""
-        if change.collection != "pods" or change.before is None or change.after is None:
+        if change.collection not in _MARKED or change.before is None or change.after is None:
             return False
         before, after = (_unmarked(each.body) for each in (change.before, change.after))
-        is_first = change.after.uid not in self._pods
-        self._pods.add(change.after.uid)
+        is_first = change.after.uid not in self._written
+        self._written.add(change.after.uid)
         return is_first and before == after
 
 
@@ -428,13 +429,13 @@ def _held(holdings: Iterable[tuple[str, str, int]], room: Mapping[str, int]) -> 
 
 
 def _unmarked(body: bytes) -> Any:
-    """A pod without what the mark of a leader changes."""
-    pod = msgspec.json.decode(body)
-    metadata = pod["metadata"]
+    """An object without what the mark of a leader changes."""
+    thing = msgspec.json.decode(body)
+    metadata = thing["metadata"]
     metadata.pop("resourceVersion")
     metadata.pop("managedFields", None)
-    metadata.get("annotations", {}).pop(names.LEADER, None)
-    return pod
+    annotations = metadata.pop("annotations", {})
+    return thing, {name: text for name, text in annotations.items() if name != names.LEADER}
 
 
 def _uid(request: Request) -> str:

@@ -20,6 +20,7 @@ from tests.unit.scheduling.clusters import (
 from pumice import cel
 from pumice.api.changes import Assumed, PodRef
 from pumice.api.resource import Device
+from pumice.scheduling.core.decisions import DeviceChoice
 from pumice.scheduling.placing.constraints import device_cel
 
 pytest.importorskip("cel_expr_python.cel", reason="no CEL engine for this machine")
@@ -144,6 +145,13 @@ def test_an_allocated_claim_holds_its_pods_to_its_nodes():
     assert choice.allocation is None, "it only has to be told that the pod uses it"
     decisions = plan(a_node("n1"), a_class(), claim, user("p"))
     assert why(decisions, "p") == "resourceclaim not available on the node"
+
+
+def test_a_claim_that_has_devices_for_the_pod_already_is_looked_at_again_before_the_bind():
+    users = [{"resource": "pods", "name": "p", "uid": "default/p"}]
+    claim = a_claim(status={"allocation": {"devices": {"results": []}}, "reservedFor": users})
+    decisions = plan(a_node("n1"), a_class(), claim, user("p"))
+    assert decisions.commits[0].binds[0].first == (DeviceChoice("default/claim", None),)
 
 
 def test_an_incomplete_pool_and_an_old_generation_offer_nothing():

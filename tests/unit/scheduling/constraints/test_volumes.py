@@ -421,6 +421,15 @@ def test_a_volume_still_attached_counts_though_its_pod_is_gone():
     }
 
 
+def test_a_volume_whose_claim_is_being_deleted_counts_while_a_pod_uses_it():
+    old = a_claim("old", volume="pv-old", deletionTimestamp="2026-01-31T12:00:00Z")
+    disks = [*bound_disks("old", "new")[:2], old, a_claim("new", volume="pv-new")]
+    user = a_pod("u", node="n1", spec=with_claim("old"))
+    nodes = [a_node("n1"), a_limit("n1", 1), a_node("n2"), a_limit("n2", 1)]
+    decisions = plan(nodes, disks, user, a_gang("train", 2, spec=with_claim("new")))
+    assert set(binds(decisions).values()) == {"n2"}
+
+
 def test_new_volumes_fill_a_node_s_limit_in_one_operation():
     claims = [a_claim(f"w-{number}", storage_class="fast") for number in range(5)]
     group = a_gang("train", 0, min_member=4)[0]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.api.storage import CSINode, VolumeAttachment
-from pumice.scheduling.placing.constraints.storage import Bound, Storage, Wanting
+from pumice.scheduling.placing.constraints.storage import Storage, Wanting
 from pumice.scheduling.placing.constraints.volumes import PodVolumes
 from pumice.values import once
 
@@ -109,12 +109,13 @@ class Attachments:
             column[node] += 1 if after else -1
 
     def _volumes(self, task: Task) -> list[tuple[Attached, bool]]:
-        """The task's volumes that a driver attaches; one not yet bound goes by its claim's name."""
+        """The task's volumes that a driver attaches, also where the claim is being deleted; one not yet bound goes by its claim's name."""
         found: list[tuple[Attached, bool]] = []
         for key in task.mounts.claims if task.mounts is not None else ():
             state = self._storage.state(key, ephemeral=task.mounts is not None and key in task.mounts.ephemeral)
-            if isinstance(state, Bound) and state.volume is not None and state.volume.spec.csi is not None:
-                found.append((_attachment_of(state.volume), False))
+            volume = self._storage.volume_of(key)
+            if volume is not None and volume.spec.csi is not None:
+                found.append((_attachment_of(volume), False))
             elif isinstance(state, Wanting):
                 found.append(((self._storage.driver(key), UNBOUND + key), self._pods.is_simple(state)))
         return found

@@ -293,7 +293,7 @@ class PodClaims:
                 wish = self._inventory.wish(claim)
                 assert isinstance(wish, Wish)
                 found.append(DeviceChoice(key, allocation_json(wish, given, self._session.room.table.names[node])))
-            elif all(each.uid != task.uid for each in claim.status.reserved_for):
+            else:
                 found.append(DeviceChoice(key, None))
         return found
 

@@ -91,6 +91,11 @@ class Storage:
     def volume(self, name: str) -> PersistentVolume | None:
         return self._volumes.get(name)
 
+    def volume_of(self, key: str) -> PersistentVolume | None:
+        """What the claim has, whatever becomes of it."""
+        claim = self._claims.get(key)
+        return self._volumes.get(claim.spec.volume_name) if claim is not None else None
+
     def state(self, key: str, *, ephemeral: bool) -> Bound | Wanting | Reason:
         """How a claim stands; a Reason says what it is stuck on."""
         found = self._states.get(key)
