@@ -1,8 +1,12 @@
-"""Why a pod waits, written on the pod itself: once for each thing there is to say."""
+"""Why a pod waits, written on the pod itself: once for each thing there is to say, and not for what holds a moment only.
+
+Its group is told at once, in one write, whatever the number of pods.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pumice import instant
 from pumice.api import changes
@@ -18,11 +22,21 @@ if TYPE_CHECKING:
 
     from pumice.cluster.state import Cluster
     from pumice.dispatch.topics import Topics
+    from pumice.instant import Instant
     from pumice.kube.client import Client
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
 HOPES = frozenset({Code.PLACE_FOUND, Code.PLACE_BEING_FREED})
+STANDS_S = 10.0  # what a pod was told stands for so long: while others leave and come, reasons change to and fro
+
+
+class _Told(NamedTuple):
+    """What a pod's condition says, for people and in the word that machines read, and when this process wrote that, by the monotonic clock."""
+
+    topic: Hashable
+    reason: str
+    at: float
 
 
 class PodConditions:
@@ -42,8 +56,9 @@ class PodConditions:
         self._topics = topics
         self._clock = runtime.clock
         self._log = runtime.log
-        self._told: dict[str, Hashable] = {}  # uid -> what its condition says
+        self._told: dict[str, _Told] = {}  # by uid
         self.failed = False  # something could not be written
+        self.again_at: Instant | None = None  # when a pod is to be told something else
 
     @property
     def remembered(self) -> int:
@@ -63,11 +78,14 @@ class PodConditions:
             self._told.pop(verdict.task.uid, None)
             return False
         is_promised = bool(verdict.nominated_node and verdict.nominated_node != task.nominated_node)
-        topic = self._topic(verdict)
+        topic, now = self._topic(verdict), self._clock.monotonic()
         former = self._told.get(task.uid)
-        if former == topic and not is_promised:
-            return False
-        self._told[task.uid] = topic
+        if former is not None and not is_promised:
+            if former.topic == topic:
+                return False
+            if verdict.reason == former.reason and now < former.at + STANDS_S:
+                self._ask_again(former.at + STANDS_S - now)
+                return False
         have = next((each for each in task.pod.status.conditions if each.type == "PodScheduled"), None)
         same = have is not None and (have.status, have.reason) == ("False", verdict.reason)
         if same and have is not None and have.message != verdict.message:
@@ -76,7 +94,13 @@ class PodConditions:
                 and report is not None
                 and self._topics.is_said(report, self._cluster.group_of(report.gang))
             )
-        return not same or is_promised
+        is_news = not same or is_promised
+        self._told[task.uid] = _Told(topic, verdict.reason, now if is_news else -math.inf)
+        return is_news
+
+    def _ask_again(self, after_s: float) -> None:
+        at = self._clock.now() + round(after_s * instant.SECOND)
+        self.again_at = at if self.again_at is None else min(self.again_at, at)
 
     def _topic(self, verdict: PodVerdict) -> Hashable:
         """That a place is in view is said once: which node it is at the moment, and whether others have left it yet, changes with every pod that goes.
@@ -87,7 +111,7 @@ class PodConditions:
             return HOPES
         if isinstance(why, GangSummary):
             return tuple(None if each is None else self._topics.of(each) for each in (why.origin, why.others))
-        return self._topics.of(why)
+        return self._topics.of(why), None
 
     async def write(self, verdict: PodVerdict) -> None:
         task = verdict.task

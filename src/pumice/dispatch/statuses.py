@@ -76,7 +76,7 @@ class Statuses:
         self._fail_point = runtime.fail_point
         self._window = asyncio.Semaphore(WRITES_AT_ONCE)
         self.unwritten = False  # something could not be written yet, or not so soon again: ask once more
-        self.again_at: Instant | None = None  # when something is to be said of a gang whose members do not come
+        self._forms_until: Instant | None = None  # when something is to be said of a gang whose members do not come
         self._queues = QueueHoldings(client, cluster, runtime)
         self._unrest: dict[str, _Unrest] = {}  # gang -> numbers that are not written yet
         self._told: dict[str, Hashable] = {}  # gang -> the topic of the event that was last recorded for it
@@ -91,10 +91,15 @@ class Statuses:
         """How many pods are known to have been told why they wait."""
         return self._pods.remembered
 
+    @property
+    def again_at(self) -> Instant | None:
+        """When there will be something to say that is not said yet."""
+        return min(filter(None, (self._forms_until, self._pods.again_at)), default=None)
+
     async def write(self, decisions: Decisions) -> None:
         """Bring the API server in step with the decisions' reports."""
         self.unwritten = self._queues.postponed = self._pods.failed = False
-        self.again_at = None
+        self._forms_until = self._pods.again_at = None
         live = {*decisions.gangs, *decisions.orphans}
         self._topics.begin(live)
         for known in (self._told, self._unrest, self._settled):
@@ -205,7 +210,7 @@ class Statuses:
         members = len(self._cluster.gangs[report.gang].tasks)
         until = self._arrivals.forms_until(group, members, self._clock.now(), were_missing=were_missing)
         if until is not None:
-            self.again_at = until if self.again_at is None else min(self.again_at, until)
+            self._forms_until = until if self._forms_until is None else min(self._forms_until, until)
         return until is not None
 
     def _merged_conditions(self, group: PodGroup, report: GangReport) -> list[dict[str, Any]] | None:

@@ -1,7 +1,8 @@
 """What a Job costs in writes over its whole life, to the last one: everybody together on one embedded server, under virtual time.
 
 The budget: two writes a pod (create, bind) and eight a gang. Waiting costs one more a pod and eight more a gang, however many pods
-it has. What queues hold is written for queues, at most once a second, and counts for nobody.
+it has. An eviction costs three: the condition that says why, the eviction, an event; whoever has to wait for it, and the pod that is made anew, wait
+like any other. What queues hold is written for queues, at most once a second, and counts for nobody.
 """
 
 import asyncio
@@ -212,6 +213,37 @@ def test_a_pod_that_others_leave_for_is_told_once_however_long_they_take():
     writes = play(taking_back, nodes=24, start="500ms", stop="uniform:500ms,9s")
     told, victims = 4, 4  # a victim's condition names the gang that it leaves for
     assert (writes["POST pods binding"], writes["PATCH pods status"]) == (4, told + victims)
+
+
+async def taking_half_back(cluster):
+    """All 40 nodes are lent out to Jobs that need one pod each, and five gangs of four take 20 back: some of the Jobs lose all they have."""
+    for name in ("lender", "owner"):
+        named = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+        await cluster.client.create(Queue, {**named, "spec": {"weight": 1, "reclaimable": True}})
+    for number in range(10):
+        await cluster.submit(f"lent-{number}", 4, "6000s", gpus=8, queue="lender", minimum=1)
+    await cluster.clock.sleep(60)
+    cluster.counting.writes.clear()
+    for number in range(5):
+        await cluster.submit(f"taken-{number}", 4, "6000s", gpus=8, queue="owner")
+    await cluster.clock.sleep(120)
+    assert [await cluster.phase(f"taken-{number}") for number in range(5)] == ["Running"] * 5
+
+
+@pytest.mark.parametrize("stop", ["500ms", "uniform:500ms,9s"])
+def test_an_eviction_costs_three_writes_beside_those_of_the_pods_that_come_and_wait(stop):
+    writes = play(taking_half_back, nodes=40, start="500ms", stop=stop)
+    evicted, came, made_anew = 20, 20, 20
+    about_pods = {write: count for write, count in writes.items() if "pods" in write}
+    assert about_pods == {
+        "POST pods eviction": evicted,
+        "POST pods": came + made_anew,
+        "POST pods binding": came,
+        "PATCH pods status": evicted + came + made_anew,  # why it goes; why they wait
+    }
+    gangs = 10 + 5
+    assert writes["POST events"] <= evicted + 6 * gangs
+    assert writes["PATCH podgroups"] <= 5 * gangs
 
 
 def test_numbers_that_never_rest_are_written_all_the_same():

@@ -6,10 +6,11 @@ import random
 import pytest
 from tests.unit.scheduling.clusters import a_pod
 
+from pumice import instant
 from pumice.api import changes, decoding, names
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroup, Queue
-from pumice.clock import RealClock
+from pumice.clock import RealClock, VirtualClock
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.statuses import Statuses
@@ -56,12 +57,12 @@ def a_report(uid, pods=()):
     )
 
 
-def statuses_over(client, *things):
+def statuses_over(client, *things, clock=None):
     cluster = Cluster(scheduler_names=frozenset({"volcano"}), default_queue="default")
     intake = Intake(cluster)
     for thing in things:
         intake.apply(changes.Upserted(object=thing))
-    clock = RealClock()
+    clock = clock or RealClock()
     recorder = Recorder(client, component="test", clock=clock)
     return cluster, Statuses(client, cluster, intake.apply, recorder, Runtime(clock=clock, chance=random.Random(0)))
 
@@ -150,6 +151,40 @@ async def test_a_number_alone_is_not_written_and_another_resource_is(client):
         "4 Insufficient example.com/gen-1.",
         "4 Insufficient example.com/gen-2.",
     ]
+
+
+def test_what_a_pod_was_told_stands_for_a_while_and_reasons_that_change_to_and_fro_are_said_of_its_group():
+    """Where others leave and come, a gang of fifty would be told fifty times what holds for a second."""
+    clock = VirtualClock(instant.parse_instant("2026-01-31T12:00:00Z"))
+
+    async def main():
+        async with Server(Settings(now=clock.now, chance=random.Random(0))) as server:
+            client = Client(LocalTransport(server), clock=clock, chance=random.Random(0))
+            await install_kinds(client)
+            group = decoding.decode_value(PodGroup, await make_group(client))
+            annotations = {names.GROUP_NAME: "train"}
+            spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i"}]}
+            body = {"metadata": {"name": "p", "annotations": annotations}, "spec": spec}
+            pod = (await client.create(Pod, body, namespace="default")).into(Pod)
+            cluster, statuses = statuses_over(client, group, pod, clock=clock)
+
+            async def say(resource):
+                tasks = tuple(cluster.tasks.values())
+                report = waits_for_room(group.metadata.uid, nodes=3, resource=resource, pods=tasks)
+                await statuses.write(Decisions(gangs={report.gang: report}))
+                conditions = (await client.get(Pod, "p", namespace="default")).json()["status"]["conditions"]
+                return conditions[-1]["message"].rpartition(" ")[2], (await told(client))[1].rpartition(" ")[2]
+
+            await clock.sleep(60)  # it is no longer new, and its gang not forming
+            assert await say("cpu") == ("cpu.", "cpu.")
+            assert await say("memory") == ("cpu.", "memory.")
+            assert statuses.again_at == clock.now() + 10 * instant.SECOND
+            assert await say("cpu") == ("cpu.", "cpu.")
+            assert statuses.again_at is None
+            await clock.sleep(10)
+            assert await say("memory") == ("memory.", "memory.")
+
+    clock.run(main())
 
 
 async def test_a_new_leader_writes_nothing_where_only_numbers_have_changed(client):

@@ -19,6 +19,7 @@ from pumice.scheduling.placing import pending
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
 
-# Sparing replays the plan once per victim that might stay: a larger plan is left as it is.
+# Sparing replays the plan a few times for each victim that cannot stay: a larger plan is left as it is.
 SPARED_BY_REPLAY_MAX = 256
 
 
@@ -184,35 +185,58 @@ def spare(
     """Take back every eviction (of such gangs) that the plan can do without, last one first; what is left is minimal.
 
     `accepts` has the last word on the smaller plan: what a spared pod keeps, another victim may have been meant to get.
+    Victims are tried together, twice as many after each success and half as many after a failure: most plans can do without most or without none.
     """
-    evictions = [each for each in statement.evictions if of(each.gang)]
-    if len(evictions) > SPARED_BY_REPLAY_MAX:
+    left = [each for each in reversed(statement.evictions) if of(each.gang)]
+    if len(left) > SPARED_BY_REPLAY_MAX:
         return
-    for each in reversed(evictions):
-        room, demand = session.room.future[:, each.node], each.shape.demand
+    count = 1
+    while left:
+        tried, rest = _with_room(session, left, count)
+        if not tried or _try_without(session, statement, tried, accepts, check_queue=check_queue):
+            left, count = rest, count * 2
+        elif len(tried) == 1:
+            left, count = rest, 1
+        else:
+            count = len(tried) // 2
+
+
+def _with_room(session: Session, left: Sequence[Eviction], count: int) -> tuple[list[Eviction], list[Eviction]]:
+    """The first so many of them that could all stay where they are, as far as room goes, and all after them."""
+    future = session.room.future
+    rooms: dict[int, Column] = {}  # of nodes on which some of them stay
+    found: list[Eviction] = []
+    for number, each in enumerate(left):
+        if len(found) == count:
+            return found, list(left[number:])
+        room, demand = rooms.get(each.node, future[:, each.node]), each.shape.demand
         if all(room[row] >= demand[row] for row in each.shape.rows):
-            _try_without(session, statement, each, accepts, check_queue=check_queue)
+            found.append(each)
+            rooms[each.node] = room - demand
+    return found, []
 
 
 def _try_without(
-    session: Session, statement: Statement, spared: Eviction, accepts: Callable[[Statement], bool], *, check_queue: bool
-) -> None:
-    """Do the whole plan again without one victim; keep that if every placement still holds."""
-    plan = list(statement.operations)
-    statement.rollback()
-    for operation in plan:
-        if operation is spared:
-            continue
-        if isinstance(operation, Eviction):
-            statement.replay([operation])
-    for operation in plan:
+    session: Session,
+    statement: Statement,
+    spared: Sequence[Eviction],
+    accepts: Callable[[Statement], bool],
+    *,
+    check_queue: bool,
+) -> bool:
+    """Do the plan again without some victims; keep that if every placement still holds."""
+    plan, stay = list(statement.operations), set(map(id, spared))
+    mark = next(at for at, each in enumerate(plan) if isinstance(each, Placement) or id(each) in stay)
+    statement.rollback(mark)  # what comes before is the same in both plans
+    statement.replay([each for each in plan[mark:] if isinstance(each, Eviction) and id(each) not in stay])
+    for operation in plan[mark:]:
         if isinstance(operation, Placement):
-            node = operation.nodes[0]
-            if not fits(session, operation.gang, operation.shape, node, check_queue=check_queue):
-                statement.rollback()
-                statement.replay(plan)
-                return
+            if not fits(session, operation.gang, operation.shape, operation.nodes[0], check_queue=check_queue):
+                break
             statement.replay([operation])
-    if not accepts(statement):
-        statement.rollback()
-        statement.replay(plan)
+    else:
+        if accepts(statement):
+            return True
+    statement.rollback(mark)
+    statement.replay(plan[mark:])
+    return False
