@@ -303,19 +303,19 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
         from pumice.cli import dashboard
         from pumice.cli.cluster_command import ClusterAccess
         from pumice.clock import RealClock
-        from pumice.dashboard.people import LinkDoor
+        from pumice.dashboard.people import LinkAuthentication
         from pumice.dashboard.server import Settings
         from pumice.kube import config
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
     links = dashboard.Links(folder / "dashboard", opens=pages.opens)
-    door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
+    authentication = LinkAuthentication(cluster.client, clock, name="you", tell=links.tell)
     settings = Settings(title="on this machine", writes=pages.writes)
     # What people do and what breaks is told in any case.
-    async with dashboard.serving(access, door, settings, log=_log) as served:
+    async with dashboard.serving(access, authentication, settings, log=_log) as served:
         links.port = served.port
-        door.renew()
+        authentication.renew()
         yield
 
 
