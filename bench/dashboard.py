@@ -31,7 +31,7 @@ from pumice.api.batch import Job
 from pumice.cli.cluster_command import ClusterAccess
 from pumice.cli.dashboard import serving
 from pumice.clock import RealClock
-from pumice.dashboard.people import LinkDoor, Person
+from pumice.dashboard.people import LinkAuthentication, Person
 from pumice.dashboard.server import Dashboard, Settings
 from pumice.dashboard.source import Source
 from pumice.errors import PumiceError
@@ -276,9 +276,9 @@ async def seen_live() -> None:
         ):
             client = Client(transport, clock=clock, chance=random.Random(1))  # noqa: S311  jitter, not secrets
             access = ClusterAccess(client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
-            door = LinkDoor(client, clock, name="bench", tell=link.append)
-            async with serving(access, door, Settings()) as dashboard:
-                door.renew()
+            authentication = LinkAuthentication(client, clock, name="bench", tell=link.append)
+            async with serving(access, authentication, Settings()) as dashboard:
+                authentication.renew()
                 browser = await playwright.chromium.launch(executable_path=_chromium(), args=["--no-sandbox"])
                 page = await browser.new_page()
                 await page.goto(f"http://127.0.0.1:{dashboard.port}/sign-in#token={link[-1]}")

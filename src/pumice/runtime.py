@@ -25,8 +25,8 @@ def silent(event: str, /, **facts: object) -> None:
     del event, facts
 
 
-def _always() -> None:
-    """No other process may lead."""
+def always() -> None:
+    """The guard of a process without a lease: it may always write."""
 
 
 def no_fail_point(point: str) -> None:
@@ -40,6 +40,6 @@ class Runtime(Value):
     clock: Clock
     chance: random.Random
     log: Log = silent
-    guard: Callable[[], None] = _always
+    guard: Callable[[], None] = always
     fail_point: Callable[[str], None] = no_fail_point
     tracing: Tracing = OFF

@@ -15,7 +15,7 @@ from pumice.api.scheduling import Queue
 from pumice.cli import dashboard
 from pumice.cli.cluster_command import ClusterAccess
 from pumice.clock import RealClock
-from pumice.dashboard.people import LinkDoor, TokenDoor
+from pumice.dashboard.people import LinkAuthentication, TokenAuthentication
 from pumice.dashboard.server import Settings
 from pumice.kube import config
 from pumice.kube.client import Client
@@ -133,10 +133,14 @@ async def a_stage(folder, *, nodes=4, gpus=8, tokens=False, width=1280, prices=T
     ):
         client = Client(transport, clock=clock, chance=random.Random(1))
         access = ClusterAccess(client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
-        door = TokenDoor(client, clock) if tokens else LinkDoor(client, clock, name="you", tell=link.append)
-        async with dashboard.serving(access, door, Settings(title="test cluster", writes=writes)) as served:
+        authentication = (
+            TokenAuthentication(client, clock)
+            if tokens
+            else LinkAuthentication(client, clock, name="you", tell=link.append)
+        )
+        async with dashboard.serving(access, authentication, Settings(title="test cluster", writes=writes)) as served:
             if not tokens:
-                door.renew()
+                authentication.renew()
             own = await browser.new_context(viewport={"width": width, "height": 900}, **context)
             yield Stage(cluster, client, served.port, link, own, troubles)
             await own.close()

@@ -116,6 +116,11 @@ class JobVolume(Struct):
     volume_claim_name: str = ""
     volume_claim: msgspec.Raw = ABSENT
 
+    @property
+    def makes_claim(self) -> bool:
+        """True where a claim is to be made for the job."""
+        return bytes(self.volume_claim) != bytes(ABSENT)
+
 
 class TaskDependency(Struct):
     name: tuple[str, ...] = ()

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias, dataclass_transform
 
 import msgspec
 
+from pumice.instant import Instant, parse_instant
+
 # One shared empty mapping: most objects lack most of their mappings, and a dict for each would cost 64 bytes.
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -52,6 +54,11 @@ class ObjectMeta(Struct):
     def key(self) -> str:
         """`namespace/name`, or the name alone for what belongs to no namespace."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def created_at(self) -> Instant:
+        """When the server made it; 1970 where nothing says so."""
+        return parse_instant(self.creation_timestamp) if self.creation_timestamp else 0
 
     @property
     def controller(self) -> OwnerReference | None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from pumice.cli.cluster_command import ClusterAccess
-    from pumice.dashboard.people import Door
+    from pumice.dashboard.people import Authentication
     from pumice.dashboard.server import Dashboard, Settings
     from pumice.kube.connection import Connection
     from pumice.runtime import Log
@@ -90,7 +90,7 @@ async def _run(
     from pumice import __version__
     from pumice.cli.cluster_command import ClusterAccess
     from pumice.clock import RealClock
-    from pumice.dashboard.people import LinkDoor, TokenDoor
+    from pumice.dashboard.people import LinkAuthentication, TokenAuthentication
     from pumice.kube import config
     from pumice.kube.client import Client
     from pumice.kube.http import HttpTransport
@@ -108,17 +108,17 @@ async def _run(
         access = ClusterAccess(client, connection, clock, namespace or connection.namespace)
         with lifecycle.stop_signals() as stop:
             links = Links(link_file, opens=opens and auth == LINK)
-            door: Door = (
-                LinkDoor(client, clock, name=context or "you", tell=links.tell)
+            authentication: Authentication = (
+                LinkAuthentication(client, clock, name=context or "you", tell=links.tell)
                 if auth == LINK
-                else TokenDoor(client, clock, without_us)
+                else TokenAuthentication(client, clock, without_us)
             )
             log = cast("Log", logs.configure().info)
-            async with serving(access, door, settings, log=log) as served:
+            async with serving(access, authentication, settings, log=log) as served:
                 links.port = served.port
                 click.echo(f"dashboard ready at http://{_shown(settings.listen, served.port)}")
-                if isinstance(door, LinkDoor):
-                    door.renew()
+                if isinstance(authentication, LinkAuthentication):
+                    authentication.renew()
                 telling = asyncio.create_task(_tell_problems(served))
                 await stop.wait()
                 telling.cancel()
@@ -133,7 +133,7 @@ async def _tell_problems(served: Dashboard) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(
-    access: ClusterAccess, door: Door, settings: Settings, *, log: Log = silent
+    access: ClusterAccess, authentication: Authentication, settings: Settings, *, log: Log = silent
 ) -> AsyncIterator[Dashboard]:
     """The pages, for as long as the block lasts; `log` is told of what people do."""
     from pumice.cli.leader import CONTROLLERS, Leader
@@ -142,7 +142,9 @@ async def serving(
 
     leader, controllers = Leader(access), Leader(access, CONTROLLERS)
     source = Source(leader, access.clock)
-    served = Dashboard(source, leader, controllers, access.client, door, clock=access.clock, settings=settings, log=log)
+    served = Dashboard(
+        source, leader, controllers, access.client, authentication, clock=access.clock, settings=settings, log=log
+    )
     await served.start()
     following = asyncio.create_task(source.run())
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from pumice.api import cells, names
@@ -132,11 +133,12 @@ def job_text(job: Json, events: Sequence[Json], now: Instant, paint: Paint = PLA
                 ("Retries", status.get("retryCount", 0)),
             ]
         ),
-        "\nTasks:\n" + _indent(align([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())])),
+        "\nTasks:\n"
+        + indent(align([_TASK_HEADS, *(_task_row(task, status) for task in spec.get("tasks") or ())]), "  "),
     ]
     if conditions := status.get("conditions") or ():
         rows = [(each.get("status", ""), tables.since(each.get("lastTransitionTime"), now)) for each in conditions]
-        parts.append("\nConditions:\n" + _indent(align([("PHASE", "AGE"), *rows])))
+        parts.append("\nConditions:\n" + indent(align([("PHASE", "AGE"), *rows]), "  "))
     parts.append("\n" + events_text(events, now))
     return "".join(parts).rstrip("\n")
 
@@ -189,7 +191,7 @@ def _share_text(spec: Json, share: Json) -> str:
         (name, *(usage.quantity_text(name, str((values or {}).get(name, "-"))) for values in columns.values()))
         for name in names
     ]
-    return "\nResources:\n" + _indent(align([("RESOURCE", *columns), *rows])) if rows else ""
+    return "\nResources:\n" + indent(align([("RESOURCE", *columns), *rows]), "  ") if rows else ""
 
 
 _COUNTED = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -222,10 +224,5 @@ def events_text(events: Sequence[Json], now: Instant) -> str:
         )
         for each in events[-EVENTS_SHOWN_MAX:]
     ]
-    return "Events:\n" + _indent(
-        align([("TYPE", "REASON", "AGE", *(["OBJECT"] if merged else []), "FROM", "MESSAGE"), *rows])
-    )
-
-
-def _indent(text: str) -> str:
-    return "".join(f"  {line}\n" for line in text.splitlines())
+    heads = ("TYPE", "REASON", "AGE", *(["OBJECT"] if merged else []), "FROM", "MESSAGE")
+    return "Events:\n" + indent(align([heads, *rows]), "  ")

@@ -126,20 +126,23 @@ def _subject(words: tuple[str, ...]) -> tuple[str, str]:
 
 async def _find_group(access: ClusterAccess, kind: str, name: str) -> tuple[PodGroup, str] | Report:
     """The PodGroup that is meant, and the key of its Job; for a pod without one, all that there is to say."""
-    from pumice.api.batch import Job
+    from pumice.api.batch import LIVE_PHASES, SUSPENDED_PHASES, Job, JobPhase
     from pumice.api.pods import Pod
     from pumice.api.scheduling import PodGroup
     from pumice.cli.sources import group_of
 
     if kind == "job":
         job = (await access.client.get(Job, name, namespace=access.namespace)).into(Job)
+        phase = job.status.state.phase or JobPhase.PENDING.value
+        if phase in SUSPENDED_PHASES:
+            raise NotFound(f"job {job.metadata.key} is {phase}; `pumice job resume {name}` lets it go on")
+        if phase not in LIVE_PHASES:
+            raise NotFound(f"job {job.metadata.key} is {phase}: it is over; see `pumice job view {name}`")
         groups = (await access.client.list(PodGroup, namespace=access.namespace)).items
         own = [each for each in groups if any(ref.uid == job.metadata.uid for ref in each.metadata.owner_references)]
         if not own:
-            phase = job.status.state.phase or "Pending"
             raise NotFound(
-                f"job {job.metadata.key} is {phase} and has no PodGroup: either it is over, or the controllers have not "
-                "made one yet; see `pumice job view` and whether `pumice controllers` runs"
+                f"job {job.metadata.key} is {phase} and has no PodGroup yet; see whether `pumice controllers` runs"
             )
         return own[0], job.metadata.key
     if kind == "pod":

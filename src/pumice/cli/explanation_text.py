@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 from pumice import instant
@@ -279,7 +280,7 @@ def _share(detail: model.GangDetail) -> str:
             )
         elif over > 0 and numbers[0]:
             notes += f"  {_sum(name, numbers, 'allocated')} are {amounts.quantity_text(name, over)} more than the capability of {limit}\n"
-    return f"Queue {queue.name}:\n{_indent(align(rows))}{notes}"
+    return f"Queue {queue.name}:\n{indent(align(rows), '  ')}{notes}"
 
 
 def _cluster(detail: model.GangDetail) -> str:
@@ -299,7 +300,7 @@ def _cluster(detail: model.GangDetail) -> str:
         over = sum(numbers) - total.get(name, 0)
         if over > 0:
             notes += f"  {_sum(name, numbers, 'used')} are {amounts.quantity_text(name, over)} more than there are\n"
-    return f"All nodes:\n{_indent(align(rows))}{notes}"
+    return f"All nodes:\n{indent(align(rows), '  ')}{notes}"
 
 
 def _sum(name: str, numbers: tuple[float, float, float], held: str) -> str:
@@ -366,7 +367,3 @@ def _pods(detail: model.GangDetail) -> str:
     said = Counter(message for pod in detail.pods if not pod.node and (message := _message(detail, pod)))
     lines = [f"  {counted(count, 'pod')}: {message}\n" for message, count in said.most_common(MESSAGES_SHOWN_MAX)]
     return f"What the pods were told:\n{''.join(lines)}" if lines else ""
-
-
-def _indent(lines: str) -> str:
-    return "".join(f"  {line}\n" for line in lines.splitlines())

@@ -162,7 +162,7 @@ def _wanted(world: World, name: str, namespace: str) -> list[str]:
                 rest = f"; {counted(waiting, 'pod')} of it wait for room, which nobody forecasts" if waiting else ""
                 raise NotFound(f"job {place or namespace}/{own} does not wait: it is {gang.spec.phase}{since}{rest}")
             return [key]
-    raise NotFound(f"job {place or namespace}/{own}: no gang of that name in the cluster; see `pumice job list`")
+    raise NotFound(f"job {place or namespace}/{own}: no gang of that name waits or runs; see `pumice job list`")
 
 
 # ------------------------------------------------------------------------------------------------- words

@@ -409,7 +409,11 @@ async def logs(
         return
     if follow and previous:
         raise BadInput("-f and --previous exclude each other: a container that has ended writes nothing more; drop one")
-    job = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    try:
+        job = (await access.client.get(Job, name, namespace=access.namespace)).json()
+    except NotFound as error:
+        hint = "of a Job that is gone, --attempt 1 shows the last lines that the record keeps"
+        raise NotFound(f"{error.plain}; {hint}") from error
     labels = f"{names.JOB_NAME}={name}"
     pods = await access.client.list_json(by_struct(Pod), namespace=access.namespace, labels=labels)
     chosen = logs.chosen_pods(pods, task=task, index=index)

@@ -12,6 +12,7 @@ import msgspec
 
 from pumice import instant
 from pumice.cli import progress
+from pumice.cli.disk_errors import naming
 from pumice.cli.numbers import Between
 from pumice.cli.offline import read_file
 from pumice.cli.printing import align, echo_data
@@ -161,15 +162,16 @@ def simulate(
         outcomes[name] = simulation.outcome
         if simulation.outcome.cut_short_s is not None:
             break
-    if report is not None:
-        Path(report).write_text(
-            page(outcomes, workload=Path(file).name, cluster=Path(cluster).name, gpu_price=gpu_price), encoding="utf-8"
-        )
     if output == "table":
         click.echo(_table(outcomes))
     else:
         answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
         echo_data({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, output)
+    if report is not None:  # last: where it cannot be written, the figures of a long simulation have been printed
+        with naming(report):
+            Path(report).write_text(
+                page(outcomes, workload=Path(file).name, cluster=Path(cluster).name, gpu_price=gpu_price), "utf-8"
+            )
     if outcomes[name].cut_short_s is not None:
         _say_cut_short(name, outcomes[name], [each for each in trials if each not in outcomes])
         raise click.Abort  # what was found until then has been printed

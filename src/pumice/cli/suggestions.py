@@ -74,6 +74,13 @@ class SuggestingGroup(click.Group):
                 [(name, each.get_short_help_str(HELP_CHARS_MAX)) for name, each in named.items() if each]
             )
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:  # kubectl takes its options before the command, too
+            hint = f"Options come after the command: `{ctx.command_path} COMMAND ... {error.option_name}`."
+            raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import functools
 import os
 import signal
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from pumice.cli.disk_errors import naming
 from pumice.cli.entry import import_beside, importing
 from pumice.cli.flight_options import flight_option
 from pumice.cli.gpu_options import AUTO, Count, check_shared, find, shared_option
@@ -44,7 +44,8 @@ DOWN_S_MAX = 15.0
 NODES_MAX = 100_000
 NODES = 4
 PORT_MAX = 65_535
-_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+# Told without --verbose, too: what a flag asked for is not being kept.
+_TOLD = frozenset({"flight_recorder_stopped", "record_delayed", "record_failed", "record_refused"})
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -163,7 +164,7 @@ def up(
         port = port or (_former_port(folder) if kept else 0)
         place = record or f"sqlite:///{folder / 'record.db'}"
         found = record_settings(place, kept_options, adopts=True), prices_of(prices)
-        stack.enter_context(_naming(folder))
+        stack.enter_context(naming(folder))
         asyncio.run(
             _run(
                 folder,
@@ -178,17 +179,6 @@ def up(
                 pages=None if no_dashboard else Pages(opens=not no_browser, writes=writes),
             )
         )
-
-
-@contextlib.contextmanager
-def _naming(folder: Path) -> Iterator[None]:
-    """A write that a full or broken disk refuses says nothing about where."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _OF_THE_DISK and error.filename is None:
-            error.filename = str(folder)
-        raise
 
 
 async def _run(
@@ -216,9 +206,8 @@ async def _run(
         from pumice.processes import lifecycle
         from pumice.processes.controller_settings import ControllerSettings
         from pumice.processes.policies import PolicyFile
-        from pumice.runtime import silent
 
-    log = _log if verbose else silent
+    log = _log if verbose else _log_what_is_not_kept
     began = time.perf_counter()
     machine = wanted.machine(folder, log)
     chosen = PolicyFile(policy, extra={}, log=log).current
@@ -240,7 +229,8 @@ async def _run(
                 await cluster.add_process_node(machine)
         took = time.perf_counter() - began
         if out:
-            _copy_kubeconfig(cluster.kubeconfig, Path(out))
+            with naming(out):
+                _copy_kubeconfig(cluster.kubeconfig, Path(out))
         with _record_running(
             Running(os.getpid(), str(start_time(os.getpid())), cluster.url, str(cluster.kubeconfig), wanted.count)
         ):
@@ -270,6 +260,11 @@ def _flight(file: str | None, log: Log) -> Unrecorded:
 
 def _log(event: str, /, **facts: object) -> None:
     _logger().info(event, **facts)
+
+
+def _log_what_is_not_kept(event: str, /, **facts: object) -> None:
+    if event in _TOLD:
+        _log(event, **facts)
 
 
 @functools.cache
@@ -308,19 +303,19 @@ async def _serving(cluster: Up, folder: Path, pages: Pages) -> AsyncIterator[Non
         from pumice.cli import dashboard
         from pumice.cli.cluster_command import ClusterAccess
         from pumice.clock import RealClock
-        from pumice.dashboard.people import LinkDoor
+        from pumice.dashboard.people import LinkAuthentication
         from pumice.dashboard.server import Settings
         from pumice.kube import config
 
     clock = RealClock()
     access = ClusterAccess(cluster.client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
     links = dashboard.Links(folder / "dashboard", opens=pages.opens)
-    door = LinkDoor(cluster.client, clock, name="you", tell=links.tell)
+    authentication = LinkAuthentication(cluster.client, clock, name="you", tell=links.tell)
     settings = Settings(title="on this machine", writes=pages.writes)
     # What people do and what breaks is told in any case.
-    async with dashboard.serving(access, door, settings, log=_log) as served:
+    async with dashboard.serving(access, authentication, settings, log=_log) as served:
         links.port = served.port
-        door.renew()
+        authentication.renew()
         yield
 
 

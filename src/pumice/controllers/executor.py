@@ -26,6 +26,7 @@ from pumice.controllers.operations import Apply, Create, Delete, Emit, Look, Pat
 from pumice.controllers.window import Lane, Window
 from pumice.errors import BadInput
 from pumice.kube import errors
+from pumice.runtime import always, no_fail_point
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -52,15 +53,6 @@ class Taken(errors.KubeError):
     """A name that we need belongs to an object of another owner."""
 
 
-def _always() -> None:
-    """The guard of a process without a lease: it may always write."""
-
-
-def _no_fail_point(point: str) -> None:
-    """No fail point is set."""
-    del point
-
-
 class Executor:
     """The controllers' only writer. `guard` raises where this process may no longer write; `reach` is told before each write."""
 
@@ -70,8 +62,8 @@ class Executor:
         cache: Cache,
         recorder: Recorder,
         *,
-        guard: Callable[[], None] = _always,
-        fail_point: Callable[[str], None] = _no_fail_point,
+        guard: Callable[[], None] = always,
+        fail_point: Callable[[str], None] = no_fail_point,
         fillings: Mapping[str, Callable[[Json], Awaitable[Json]]] = MappingProxyType({}),
         before_pod_goes: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:

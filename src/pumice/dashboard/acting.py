@@ -59,7 +59,7 @@ class Acting:
     async def act(self, request: web.Request) -> web.Response:
         """Does it, as the person, and tells how it went; the log is told, too."""
         session, form = await self._session_of(request), await request.post()
-        guard.demand_word(session, str(form.get("csrf", "")))
+        guard.check_csrf(session, str(form.get("csrf", "")))
         action, target = actions.asked(form)
         uid, priority = (str(form.get(field, "")) for field in ("uid", "priority"))
         status, cause = 200, ""

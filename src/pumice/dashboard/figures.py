@@ -63,7 +63,7 @@ def counted(count: float, word: str) -> str:
     return f"{number(count)} {word}{'' if count == 1 else 's'}"
 
 
-def standing(gang: model.Gang) -> str:
+def stage_of(gang: model.Gang) -> str:
     """Whether a gang runs, waits or has ended."""
     if gang.members.running and gang.members.running >= gang.members.minimum:
         return RUNNING

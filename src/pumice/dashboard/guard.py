@@ -95,7 +95,7 @@ class Rate:
         self._left[caller] = (left - 1, self._clock.monotonic())
 
 
-def demand_word(session: Session, given: str) -> None:
-    """A form must carry its session's word: another site's page cannot know it."""
+def check_csrf(session: Session, given: str) -> None:
+    """A form must carry its session's CSRF token, which a page of another site cannot know."""
     if not hmac.compare_digest(session.csrf.encode(), given.encode()):
         raise Denied(403, "the form is of another session; go back, load the page again and repeat")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from pumice.clock import Clock
-    from pumice.dashboard.pages.looking import Page
+    from pumice.dashboard.pages.page import Page
     from pumice.dashboard.sessions import Session, Sessions
     from pumice.dashboard.source import Source
 

@@ -1,7 +1,7 @@
 """Who looks, and what they may see. The API server is asked about both; nothing is decided here.
 
-Two doors. With a token: that of a person or an account, for the audience of the view or one that the API server itself takes, typed into a
-form or sent by a proxy with each request. With a link: whoever has the one-time link that the process printed looks with the rights of
+People sign in by a token or by a link. By a token: that of a person or an account, for the audience of the view or one that the API server itself takes, typed into a
+form or sent by a proxy with each request. By a link: whoever has the one-time link that the process printed looks with the rights of
 the kubeconfig that it was started with, for one person on one machine.
 
 What somebody does, they do with the same token, or as the kubeconfig's user: `Person.client` shows no credentials of this process to
@@ -120,15 +120,15 @@ class Person:
         return Selection(namespaces=frozenset(self._own), nodes=nodes)
 
 
-class Door(Protocol):
-    """How people come in: `by_token` where they show one, `by_link` where they have the one-time link."""
+class Authentication(Protocol):
+    """How people sign in: by a token of their own, or by the one-time link."""
 
     takes_tokens: bool
 
     async def enter(self, secret: str) -> Person: ...
 
 
-class TokenDoor:
+class TokenAuthentication:
     """Tokens, reviewed by the API server; `bare` carries what people do, and shows nothing but their tokens."""
 
     takes_tokens = True
@@ -172,7 +172,7 @@ class _WithToken:
         """The line is everybody's, and stays."""
 
 
-class LinkDoor:
+class LinkAuthentication:
     """One-time links: each lets one person in, who then has the rights of this process's own credentials."""
 
     takes_tokens = False

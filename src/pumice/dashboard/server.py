@@ -16,7 +16,7 @@ from pumice.dashboard.acting import Acting
 from pumice.dashboard.answers import Answers
 from pumice.dashboard.live import Streams
 from pumice.dashboard.pages import gang, gangs, health, history, nodes, overview, queues, timeline, what_if
-from pumice.dashboard.pages.looking import Looking, Page
+from pumice.dashboard.pages.page import Page, PageRequest
 from pumice.dashboard.sessions import SECRET_CHARS_MAX, Sessions
 from pumice.errors import PumiceError
 from pumice.kube.listener import Limits, Listener
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 
     from pumice.clock import Clock
-    from pumice.dashboard.people import Door
+    from pumice.dashboard.people import Authentication
     from pumice.dashboard.sessions import Session
     from pumice.dashboard.source import Source, Upstream
     from pumice.kube.client import Client
@@ -86,7 +86,7 @@ class Dashboard:
         leader: Upstream,
         controllers: Upstream,
         client: Client,
-        door: Door,
+        authentication: Authentication,
         *,
         clock: Clock,
         settings: Settings,
@@ -94,12 +94,12 @@ class Dashboard:
     ) -> None:
         self._source = source
         self._client = client
-        self._door = door
+        self._authentication = authentication
         self._clock = clock
         self._settings = settings
         self._log = log
         self._answers = Answers(leader, controllers, source, client, clock)
-        self._sessions = Sessions(door, clock)
+        self._sessions = Sessions(authentication, clock)
         self._hosts = guard.Hosts(settings.hosts, local=is_local(settings.listen))
         self._requests = guard.Rate(guard.REQUESTS_PER_S, guard.REQUESTS_AT_ONCE, clock)
         self._sign_ins = guard.Rate(guard.SIGN_INS_PER_S, guard.SIGN_INS_AT_ONCE, clock)
@@ -116,7 +116,7 @@ class Dashboard:
         application.router.add_post("/what-if", self._what_if)
         application.router.add_get("/history.csv", self._history_csv)
         application.router.add_get("/live", self._live)
-        application.router.add_get("/sign-in", self._at_the_door)
+        application.router.add_get("/sign-in", self._sign_in_page)
         application.router.add_post("/sign-in", self._sign_in)
         application.router.add_post("/sign-out", self._sign_out)
         application.router.add_post("/theme", _theme)
@@ -223,8 +223,8 @@ class Dashboard:
         return f"pumice-{self.port}"  # cookies do not tell ports apart
 
     async def _session(self, request: web.Request) -> Session:
-        """Who asks; sends them to the door where nobody knows."""
-        bearer = token_of(request.headers) if self._door.takes_tokens else ""
+        """Who asks; sends them to the sign-in page where nobody knows."""
+        bearer = token_of(request.headers) if self._authentication.takes_tokens else ""
         is_guess = bool(bearer) and not self._sessions.knows(bearer)
         if is_guess:
             self._sign_ins.check(request.remote)
@@ -245,16 +245,16 @@ class Dashboard:
         self._requests.take(id(session))
         return session
 
-    async def _at_the_door(self, request: web.Request) -> web.Response:
+    async def _sign_in_page(self, request: web.Request) -> web.Response:
         """The form; whom a proxy has signed in already is let in."""
-        if self._door.takes_tokens and token_of(request.headers):
+        if self._authentication.takes_tokens and token_of(request.headers):
             await self._session(request)
             raise _Elsewhere("/")
         return self._sign_in_form(request)
 
     def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
         frame = self._frame(request, None)
-        values = {**frame, "title": "Sign in", "takes_tokens": self._door.takes_tokens, "cause": cause}
+        values = {**frame, "title": "Sign in", "takes_tokens": self._authentication.takes_tokens, "cause": cause}
         text = rendering.page("sign_in.html", values)
         return web.Response(text=text, content_type="text/html", status=401 if cause else 200)
 
@@ -279,7 +279,7 @@ class Dashboard:
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
         session, form = await self._session(request), await request.post()
-        guard.demand_word(session, str(form.get("csrf", "")))
+        guard.check_csrf(session, str(form.get("csrf", "")))
         self._sessions.end(request.cookies.get(self._cookie, ""))
         response = web.Response(status=303, headers={"location": "/sign-in"})
         response.del_cookie(self._cookie, path="/")
@@ -298,7 +298,7 @@ class Dashboard:
     async def _what_if(self, request: web.Request) -> web.StreamResponse:
         """A policy is no part of an address: what is asked with one is answered at once, anything else has an address of its own."""
         session, form = await self._session(request), await request.post()
-        guard.demand_word(session, str(form.get("csrf", "")))
+        guard.check_csrf(session, str(form.get("csrf", "")))
         asked = {name: str(form[name]) for name in PARAMETERS if str(form.get(name, "")).strip()}
         if "policy" not in asked:
             raise _Elsewhere(f"/what-if?{urlencode(asked)}" if asked else "/what-if")
@@ -309,11 +309,11 @@ class Dashboard:
 
     async def _history_csv(self, request: web.Request) -> web.Response:
         session = await self._session(request)
-        text = await history.table(await self._look(session, {}, request.query))
+        text = await history.table(await self._page_request(session, {}, request.query))
         headers = {"content-disposition": 'attachment; filename="pumice-history.csv"'}
         return web.Response(text=text, content_type="text/csv", headers=headers)
 
-    async def _look(self, session: Session, names: Mapping[str, str], query: Mapping[str, str]) -> Looking:
+    async def _page_request(self, session: Session, names: Mapping[str, str], query: Mapping[str, str]) -> PageRequest:
         """What somebody may see now."""
         state = self._source.state
         if state is None:
@@ -323,7 +323,7 @@ class Dashboard:
             raise Denied(
                 403, f"{session.person.name} may list PodGroups in no namespace that has any; ask your administrator"
             )
-        return Looking(
+        return PageRequest(
             state=sees.apply(state) if not (sees.nodes and sees.namespaces is None) else state,
             sees=sees,
             person=session.person,
@@ -337,8 +337,8 @@ class Dashboard:
     async def _values(
         self, page: Page, session: Session, names: Mapping[str, str], query: Mapping[str, str]
     ) -> dict[str, Any]:
-        looking = await self._look(session, names, query)
-        return {**await page.data(looking), "now": looking.now, "sees_all": looking.sees_all}
+        asked = await self._page_request(session, names, query)
+        return {**await page.data(asked), "now": asked.now, "sees_all": asked.sees_all}
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         session = await self._session(request)

@@ -12,7 +12,7 @@ from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from pumice.clock import Clock
-    from pumice.dashboard.people import Door, Person
+    from pumice.dashboard.people import Authentication, Person
 
 SESSIONS_MAX = 1_000  # the one that has been quiet for longest gives way
 SESSION_S = 12 * 3600.0  # without a request, then it is over
@@ -35,25 +35,25 @@ class Session(Mutable):
 class Sessions:
     """By the digest of a cookie or of a token: what is stored opens nothing."""
 
-    def __init__(self, door: Door, clock: Clock) -> None:
-        self._door = door
+    def __init__(self, authentication: Authentication, clock: Clock) -> None:
+        self._authentication = authentication
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._sessions: dict[bytes, Session] = {}  # the one that has been quiet for longest first
 
     async def begin(self, secret: str) -> tuple[str, Session]:
         """A new session for whoever shows this, and the cookie's value; raises Denied."""
-        person = await self._door.enter(secret[:SECRET_CHARS_MAX])
+        person = await self._authentication.enter(secret[:SECRET_CHARS_MAX])
         cookie = secrets.token_urlsafe(32)
-        return cookie, self._keep(_digest(cookie), person, secret if self._door.takes_tokens else "")
+        return cookie, self._keep(_digest(cookie), person, secret if self._authentication.takes_tokens else "")
 
     async def find(self, cookie: str, token: str) -> Session | None:
         """The session of a cookie, or (behind a proxy) of the token that each request brings; raises Denied."""
-        by_token = bool(token) and self._door.takes_tokens
+        by_token = bool(token) and self._authentication.takes_tokens
         key = _digest(token if by_token else cookie)
         found = self._current(key)
         if found is None and by_token:
-            person = await self._door.enter(token[:SECRET_CHARS_MAX])
+            person = await self._authentication.enter(token[:SECRET_CHARS_MAX])
             found = self._current(key) or self._keep(key, person, token)  # a page asks for several things at once
         if found is None:
             return None
@@ -79,7 +79,7 @@ class Sessions:
             return
         session.reviewed = now  # its other pages need not ask, too
         try:
-            await self._door.enter(session.secret)
+            await self._authentication.enter(session.secret)
         except Denied as denied:
             session.reviewed = former
             if denied.status == 401:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from pumice.api.changes import Deleted, Relisted, Upserted
 from pumice.api.meta import Struct
@@ -51,6 +51,12 @@ class Key(NamedTuple):
 
     namespace: str
     name: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The key that `namespace/name` means."""
+        namespace, _, name = text.partition("/")
+        return cls(namespace, name)
 
 
 class Sleepers:

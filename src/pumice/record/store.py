@@ -74,22 +74,17 @@ class Store:
         self._engine.dispose()
 
     @contextlib.contextmanager
-    def begin(self) -> Iterator[sa.Connection]:
+    def begin(self, **options: Any) -> Iterator[sa.Connection]:
         """A transaction; errors of the database are Unavailable."""
         try:
-            with self._engine.begin() as connection:
+            with self._engine.execution_options(**options).begin() as connection:
                 yield connection
         except sa.exc.DBAPIError as error:
             raise Unavailable(f"the record in {self.place}: {_cause(error)}") from error
 
-    @contextlib.contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A transaction that writes nothing, and that no writer waits for."""
-        try:
-            with self._engine.execution_options(reads=True).begin() as connection:
-                yield connection
-        except sa.exc.DBAPIError as error:
-            raise Unavailable(f"the record in {self.place}: {_cause(error)}") from error
+        return self.begin(reads=True)
 
     def open(self) -> None:
         """Make the schema, or bring it up to date."""

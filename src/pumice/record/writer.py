@@ -219,7 +219,7 @@ class Writer:
                 folded = self._folded
                 await self._drain()
                 await self._keep_lines()
-                await self._keep_house()
+                await self._maintain()
                 async with self._progress:
                     self._written = folded
                     self._progress.notify_all()
@@ -283,7 +283,7 @@ class Writer:
         found = self._informers.of(Namespace).get("", "kube-system")
         return found.metadata.uid if found is not None else ""
 
-    async def _keep_house(self) -> None:
+    async def _maintain(self) -> None:
         assert self.store is not None
         now, at = int(self._now()), self._clock.monotonic()
         if not self._is_closed_off:

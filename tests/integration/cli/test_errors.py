@@ -230,6 +230,8 @@ def test_what_is_wrong_with_the_words_themselves_is_said(pumice, arguments, code
         (("frobnicate",), "No such command 'frobnicate'."),
         (("job", "frobnicate"), "No such command 'frobnicate'."),
         (("job", "list", "--bogus"), "No such option '--bogus'."),
+        (("--context", "x", "job", "list"), "come after the command: `pumice COMMAND ... --context`."),
+        (("job", "-n", "x", "list"), "come after the command: `pumice job COMMAND ... -n`."),
         (("job", "scale", "x", "-r", "-1"), "-1 is not in the range x>=0"),
         (("bench", "plan", "--nodes", "-5"), "-5 is not in the range x>=0"),
         (("completion", "tcsh"), "'tcsh' is not one of 'bash', 'zsh', 'fish'"),

@@ -5,6 +5,7 @@ import json
 import pytest
 from tests.integration.cli.causes import a_group, a_job, a_pod
 
+from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.core import Node
 from pumice.api.events import CoreEvent
@@ -73,6 +74,24 @@ def test_a_gang_that_runs_needs_no_reasons(client, pumice, until):
     result = pumice("explain", "job/fine")
     assert "Members:    2 pods: 2 run, 0 wait; 2 must start together" in result.lines
     assert "Why it waits" not in result.out
+
+
+def test_a_job_that_waits_for_nobody_says_so(client, pumice, until):
+    over = a_job("over")
+    over["spec"]["tasks"][0]["template"]["metadata"] = {"annotations": {names.PRETEND_RUN: "0s"}}
+    client("create", Job, over, namespace="default")
+    client("create", Job, a_job("held"), namespace="default")
+    until(Job, lambda job: job.get("status", {}).get("running") == 1, name="held")
+    assert pumice("job", "suspend", "held").code == 0
+    for name, phase in (("over", "Completed"), ("held", "Aborted")):
+        until(Job, lambda job, phase=phase: job.get("status", {}).get("state", {}).get("phase") == phase, name=name)
+    said = pumice("explain", "over")
+    assert (said.code, said.err) == (
+        3,
+        "pumice: job default/over is Completed: it is over; see `pumice job view over`\n",
+    )
+    said = pumice("explain", "held")
+    assert (said.code, said.err) == (3, "pumice: job default/held is Aborted; `pumice job resume held` lets it go on\n")
 
 
 def test_what_cannot_be_explained_says_so(pumice):

@@ -53,7 +53,7 @@ def test_a_job_is_tried_without_being_made(pumice, full):
 
 
 def test_what_cannot_be_answered(pumice, full):
-    assert "no gang of that name" in pumice("forecast", "nobody").err
+    assert "no gang of that name waits or runs" in pumice("forecast", "nobody").err
     assert pumice("forecast", "nobody").code == 3
     assert "does not wait" in pumice("forecast", "holder").err
     assert "not within 30m" in pumice("forecast", "next", "--horizon", "30m").out

@@ -34,6 +34,11 @@ def written(process_node, pumice, until):
     until(Job, lambda job: job.get("status", {}).get("succeeded") == 2, name="say")
 
 
+def test_of_a_job_that_is_gone_the_record_may_have_the_last_lines(pumice):
+    said = pumice("job", "logs", "gone")
+    assert (said.code, "--attempt 1 shows the last lines that the record keeps" in said.err) == (3, True)
+
+
 def test_the_lines_of_several_pods_begin_with_their_pod(pumice, written):
     assert pumice("job", "logs", "say").lines == [
         "[say-default0-0] first",

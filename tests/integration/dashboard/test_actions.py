@@ -187,7 +187,7 @@ async def test_a_form_needs_its_sessions_word_and_a_page_of_ours(tmp_path):
         for wrong in (without, {**form, "csrf": ""}, {**form, "csrf": of_bob["csrf"]}):
             assert (await site.post("/actions", wrong, **ann))[0] == 403
         assert (await site.post("/actions", form, origin="http://evil.example", **ann))[0] == 403
-        assert (await site.post("/actions", form))[0] == 303  # nobody: to the door
+        assert (await site.post("/actions", form))[0] == 303  # nobody: to the sign-in page
         assert phase(await read(site, Job, "train")) == "Running"
 
 

@@ -15,7 +15,7 @@ from pumice.cli import dashboard
 from pumice.cli.cluster_command import ClusterAccess
 from pumice.clock import RealClock
 from pumice.dashboard import guard
-from pumice.dashboard.people import LinkDoor, TokenDoor
+from pumice.dashboard.people import LinkAuthentication, TokenAuthentication
 from pumice.dashboard.server import PAGES, Settings
 from pumice.kube import config
 from pumice.kube.client import Client
@@ -87,10 +87,14 @@ async def a_site(folder, *, tokens=False, writes=False, log=silent):
     ):
         client = Client(transport, clock=clock, chance=random.Random(1))
         access = ClusterAccess(client, config.find(str(cluster.kubeconfig), clock=clock), clock, "kube-system")
-        door = TokenDoor(client, clock, bare) if tokens else LinkDoor(client, clock, name="you", tell=links.append)
-        async with dashboard.serving(access, door, Settings(writes=writes), log=log) as served:
+        authentication = (
+            TokenAuthentication(client, clock, bare)
+            if tokens
+            else LinkAuthentication(client, clock, name="you", tell=links.append)
+        )
+        async with dashboard.serving(access, authentication, Settings(writes=writes), log=log) as served:
             if not tokens:
-                door.renew()
+                authentication.renew()
             yield Site(cluster, session, served.port, links)
 
 
@@ -101,7 +105,7 @@ async def test_a_mistake_of_ours_is_told_with_its_number_and_logged_under_it(tmp
     logged = []
     async with a_site(tmp_path, log=lambda event, **facts: logged.append((event, facts))) as site:
         await site.post("/sign-in", {"secret": site.links[-1]})
-        monkeypatch.setattr("pumice.dashboard.server.Dashboard._look", broken)
+        monkeypatch.setattr("pumice.dashboard.server.Dashboard._page_request", broken)
         status, text, headers = await site.get("/nodes")
         [(event, facts)] = logged
         assert (status, event, facts["path"]) == (500, "request_failed", "/nodes")

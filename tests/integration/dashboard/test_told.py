@@ -156,7 +156,7 @@ class Events:
         return Response(200, {}, json.dumps({"items": [event]}).encode())
 
 
-class Door:
+class Authentication:
     """`red` sees red's namespace, and nodes; `all` sees everything."""
 
     takes_tokens = True
@@ -174,7 +174,7 @@ class Door:
 async def a_site(state):
     clock, leader = RealClock(), Leader(state)
     source = Source(leader, clock)
-    served = Dashboard(source, leader, leader, Events(), Door(), clock=clock, settings=Settings())
+    served = Dashboard(source, leader, leader, Events(), Authentication(), clock=clock, settings=Settings())
     following = asyncio.create_task(source.run())
     url = f"http://127.0.0.1:{await served.start()}"
     await source.newer_than(0, within_s=PATIENCE_S)
@@ -365,7 +365,7 @@ async def test_without_a_scheduler_pages_and_terminal_say_why_until_it_answers()
     clock = RealClock()
     leader = Away(two_teams())
     source = Source(leader, clock)
-    served = Dashboard(source, leader, leader, Events(), Door(), clock=clock, settings=Settings())
+    served = Dashboard(source, leader, leader, Events(), Authentication(), clock=clock, settings=Settings())
     url = f"http://127.0.0.1:{await served.start()}"
     headers, problems = {"authorization": "Bearer all"}, served.problems()
     try:

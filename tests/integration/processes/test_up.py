@@ -83,6 +83,25 @@ def test_a_disk_that_takes_nothing_more_is_named(environment, tmp_path):
     )
 
 
+def test_a_kubeconfig_that_a_full_disk_does_not_take_is_named(environment, tmp_path):
+    full = tmp_path / "kubeconfig"
+    full.symlink_to("/dev/full")
+    refused = pumice(environment, "up", "--nodes", "1", "--kubeconfig-out", str(full))
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"pumice: {full}: No space left on device; check the path, its permissions and the room on the disk\n"
+    )
+
+
+def test_a_record_that_cannot_be_kept_is_told_on_the_terminal(environment, tmp_path):
+    (tmp_path / "file").touch()  # no folder can be made below it, not even by root
+    url = f"sqlite:///{tmp_path / 'file' / 'record.db'}"
+    with Started(environment, "--record", url, "--no-dashboard") as cluster:
+        told = cluster.process.stderr.readline()
+        assert "record_delayed" in told
+        assert f"{url}: its folder cannot be made" in told
+
+
 def test_a_journal_that_breaks_is_told_on_the_terminal(environment, tmp_path):
     data = tmp_path / "data"
     with Started(environment, "--data-dir", str(data), "--no-dashboard") as cluster:

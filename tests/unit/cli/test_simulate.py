@@ -143,6 +143,16 @@ def test_a_report_is_written_beside_the_answer(trace, capsys, tmp_path):
     assert "No such file or directory; choose another place" in said
 
 
+def test_a_report_that_a_full_disk_does_not_take_is_named_and_the_figures_are_printed(trace, capsys, tmp_path):
+    full = tmp_path / "report.html"
+    full.symlink_to("/dev/full")
+    arguments = ("simulate", "--workload", trace, "--nodes", "4x1", "--policy", "fifo", "--report", str(full))
+    assert run(list(arguments)) is ExitCode.FAILED
+    printed = capsys.readouterr()
+    assert "fifo" in printed.out
+    assert printed.err.startswith(f"pumice: {full}: No space left on device; ")
+
+
 def test_where_a_report_cannot_be_written_nothing_is_simulated(trace, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(simulation.Simulation, "steps", lambda *_: pytest.fail("it ran"))
     refused(capsys, "--workload", trace, "--nodes", "4x1", "--report", str(tmp_path / "no" / "where.html"))

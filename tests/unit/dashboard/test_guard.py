@@ -79,7 +79,7 @@ def test_no_more_callers_are_counted_than_a_limit():
 # ------------------------------------------------------------------------------------------------ sessions
 
 
-class ADoor:
+class AnAuthentication:
     """Lets in whoever has a token in `good`."""
 
     takes_tokens = True
@@ -96,7 +96,7 @@ class ADoor:
 
 async def test_a_cookie_opens_its_session_until_it_ends():
     clock = VirtualClock()
-    sessions = Sessions(ADoor(clock, "t"), clock)
+    sessions = Sessions(AnAuthentication(clock, "t"), clock)
     cookie, session = await sessions.begin("t")
     assert await sessions.find(cookie, "") is session
     assert await sessions.find("other", "") is None
@@ -108,7 +108,7 @@ async def test_a_cookie_opens_its_session_until_it_ends():
 
 async def test_a_session_that_is_quiet_for_long_is_over():
     clock = VirtualClock()
-    sessions = Sessions(ADoor(clock, "t"), clock)
+    sessions = Sessions(AnAuthentication(clock, "t"), clock)
     cookie, _ = await sessions.begin("t")
     clock.jump(SESSION_S)
     assert await sessions.find(cookie, "") is None
@@ -116,10 +116,10 @@ async def test_a_session_that_is_quiet_for_long_is_over():
 
 async def test_a_token_that_was_taken_away_signs_out():
     clock = VirtualClock()
-    door = ADoor(clock, "t")
-    sessions = Sessions(door, clock)
+    authentication = AnAuthentication(clock, "t")
+    sessions = Sessions(authentication, clock)
     cookie, _ = await sessions.begin("t")
-    door.good.clear()
+    authentication.good.clear()
     assert await sessions.find(cookie, "") is not None
     clock.jump(TOKEN_REVIEW_S)
     with pytest.raises(Denied, match="no such token"):
@@ -131,7 +131,7 @@ async def test_while_a_token_is_reviewed_other_requests_of_its_session_are_serve
     clock = VirtualClock()
     is_asked, may_answer = asyncio.Event(), asyncio.Event()
 
-    class Slow(ADoor):
+    class Slow(AnAuthentication):
         async def enter(self, secret):
             if self.asked:
                 is_asked.set()
@@ -152,7 +152,7 @@ async def test_while_a_token_is_reviewed_other_requests_of_its_session_are_serve
 async def test_signing_out_while_a_token_is_reviewed_holds():
     clock = VirtualClock()
 
-    class Leaving(ADoor):
+    class Leaving(AnAuthentication):
         async def enter(self, secret):
             if self.asked:
                 sessions.end(cookie)
@@ -168,7 +168,7 @@ async def test_signing_out_while_a_token_is_reviewed_holds():
 async def test_an_api_server_that_is_away_for_a_moment_signs_nobody_out():
     clock = VirtualClock()
 
-    class Away(ADoor):
+    class Away(AnAuthentication):
         async def enter(self, secret):
             if self.asked == 1:
                 self.asked += 1
@@ -185,26 +185,26 @@ async def test_an_api_server_that_is_away_for_a_moment_signs_nobody_out():
 
 async def test_a_proxys_token_is_reviewed_once_a_minute_and_never_mixed_with_anothers():
     clock = VirtualClock()
-    door = ADoor(clock, "a", "b")
-    sessions = Sessions(door, clock)
+    authentication = AnAuthentication(clock, "a", "b")
+    sessions = Sessions(authentication, clock)
     first = await sessions.find("", "a")
     assert await sessions.find("", "a") is first
     assert (await sessions.find("", "b")).person.name == "owner of b"
-    assert door.asked == 2
+    assert authentication.asked == 2
     clock.jump(TOKEN_REVIEW_S)
     await sessions.find("", "a")
-    assert door.asked == 3
+    assert authentication.asked == 3
     with pytest.raises(Denied):
         await sessions.find("", "c")
 
 
 async def test_a_proxys_token_stays_one_session_when_it_is_reviewed():
     clock = VirtualClock()
-    sessions = Sessions(ADoor(clock, "a"), clock)
+    sessions = Sessions(AnAuthentication(clock, "a"), clock)
     first, second = await asyncio.gather(sessions.find("", "a"), sessions.find("", "a"))
     assert first is second
     clock.jump(TOKEN_REVIEW_S)
-    assert await sessions.find("", "a") is first  # or its open pages would be sent to the door
+    assert await sessions.find("", "a") is first  # or its open pages would be sent to the sign-in page
     assert sessions.holds(first)
     assert sessions.knows("a")
     assert not sessions.knows("b")
@@ -213,12 +213,12 @@ async def test_a_proxys_token_stays_one_session_when_it_is_reviewed():
 @pytest.mark.parametrize("cookie", [True, False])
 async def test_an_open_page_asks_whether_its_token_is_still_good(cookie):
     clock = VirtualClock()
-    door = ADoor(clock, "a")
-    sessions = Sessions(door, clock)
+    authentication = AnAuthentication(clock, "a")
+    sessions = Sessions(authentication, clock)
     session = (await sessions.begin("a"))[1] if cookie else await sessions.find("", "a")
     clock.jump(TOKEN_REVIEW_S)
     await sessions.review(session)
-    door.good.clear()
+    authentication.good.clear()
     await sessions.review(session)  # asked a moment ago
     clock.jump(TOKEN_REVIEW_S)
     for said in ("no such token", "signed out"):
@@ -228,7 +228,7 @@ async def test_an_open_page_asks_whether_its_token_is_still_good(cookie):
 
 async def test_sessions_have_a_limit_and_the_quietest_gives_way():
     clock = VirtualClock()
-    sessions = Sessions(ADoor(clock, "t"), clock)
+    sessions = Sessions(AnAuthentication(clock, "t"), clock)
     first, _ = await sessions.begin("t")
     second, _ = await sessions.begin("t")
     await sessions.find(first, "")
@@ -240,9 +240,9 @@ async def test_sessions_have_a_limit_and_the_quietest_gives_way():
 
 async def test_a_form_carries_its_own_sessions_word():
     clock = VirtualClock()
-    sessions = Sessions(ADoor(clock, "t"), clock)
+    sessions = Sessions(AnAuthentication(clock, "t"), clock)
     (_, one), (_, other) = await sessions.begin("t"), await sessions.begin("t")
-    guard.demand_word(one, one.csrf)
+    guard.check_csrf(one, one.csrf)
     for word in (other.csrf, "", "é"):
         with pytest.raises(Denied, match="of another session"):
-            guard.demand_word(one, word)
+            guard.check_csrf(one, word)

@@ -9,7 +9,7 @@ from tests.unit.scheduling.clusters import a_gang, a_node
 
 from pumice.cli.dashboard import bare
 from pumice.clock import VirtualClock
-from pumice.dashboard.people import REVIEW_S, LinkDoor, Person, TokenDoor
+from pumice.dashboard.people import REVIEW_S, LinkAuthentication, Person, TokenAuthentication
 from pumice.kube.client import Client
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Access, Fixed, Presented
@@ -54,7 +54,7 @@ def test_people_with_a_token_ask_with_it_and_over_the_bare_line():
     ours, line = Line(), Line()
 
     async def go():
-        person = await TokenDoor(client(ours), VirtualClock(), line).enter("secret-of-ann")
+        person = await TokenAuthentication(client(ours), VirtualClock(), line).enter("secret-of-ann")
         assert await person.can("delete", {"resource": "jobs"})
         assert await person.can("delete", {"resource": "jobs"})  # known
         await person.client.close()
@@ -66,7 +66,7 @@ def test_people_with_a_token_ask_with_it_and_over_the_bare_line():
 
 def test_a_token_that_the_api_server_does_not_take_can_do_nothing():
     async def go():
-        person = await TokenDoor(client(Line()), VirtualClock(), Line(401)).enter("for-looking-only")
+        person = await TokenAuthentication(client(Line()), VirtualClock(), Line(401)).enter("for-looking-only")
         return await person.can("delete", {"resource": "jobs"})
 
     assert not asyncio.run(go())
@@ -74,7 +74,7 @@ def test_a_token_that_the_api_server_does_not_take_can_do_nothing():
 
 def test_without_a_line_of_their_own_nobody_acts():
     async def go():
-        person = await TokenDoor(client(Line()), VirtualClock()).enter("secret")
+        person = await TokenAuthentication(client(Line()), VirtualClock()).enter("secret")
         return person.client, await person.can("delete", {"resource": "jobs"})
 
     assert asyncio.run(go()) == (None, False)
@@ -82,9 +82,9 @@ def test_without_a_line_of_their_own_nobody_acts():
 
 def test_by_a_link_one_acts_as_the_kubeconfigs_user():
     secrets, ours = [], client(Line())
-    door = LinkDoor(ours, VirtualClock(), name="you", tell=secrets.append)
-    door.renew()
-    assert asyncio.run(door.enter(secrets[0])).client is ours
+    authentication = LinkAuthentication(ours, VirtualClock(), name="you", tell=secrets.append)
+    authentication.renew()
+    assert asyncio.run(authentication.enter(secrets[0])).client is ours
 
 
 def test_a_namespace_stays_somebodys_own_while_no_gang_is_in_it():

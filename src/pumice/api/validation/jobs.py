@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pumice import quantity
-from pumice.api.batch import ABSENT, Job, JobSpec, JobVolume, Task
+from pumice.api.batch import Job, JobSpec, JobVolume, Task
 from pumice.api.core import PersistentVolumeClaimSpec
 from pumice.api.meta import ObjectMeta
 from pumice.api.validation.field_errors import Findings
@@ -122,7 +122,7 @@ def _check_volumes(findings: Findings, path: str, spec: JobSpec, templates: list
 
 
 def _check_claim(findings: Findings, path: str, volume: JobVolume) -> None:
-    given = ["volumeClaimName"] * bool(volume.volume_claim_name) + ["volumeClaim"] * has_claim(volume)
+    given = ["volumeClaimName"] * bool(volume.volume_claim_name) + ["volumeClaim"] * volume.makes_claim
     if not given:
         findings.refuse(path, "either VolumeClaim or VolumeClaimName must be specified", "set one of them")
         return
@@ -136,11 +136,6 @@ def _check_claim(findings: Findings, path: str, volume: JobVolume) -> None:
         claim = findings.decode(f"{path}.volumeClaim", PersistentVolumeClaimSpec, volume.volume_claim)
         if claim is not None:
             check_claim(findings, f"{path}.volumeClaim", claim)
-
-
-def has_claim(volume: JobVolume) -> bool:
-    """True where a claim is to be made for the job."""
-    return bytes(volume.volume_claim) != bytes(ABSENT)
 
 
 # ------------------------------------------------------------------------------------------------------------ updates
@@ -191,7 +186,7 @@ def _same(mine: object, theirs: object) -> bool:
 
 def _same_volume(mine: JobVolume, theirs: JobVolume) -> bool:
     """The controller writes the name of the claim that it made, and a client's older copy may lack it."""
-    names_agree = mine.volume_claim_name == theirs.volume_claim_name or has_claim(mine)
+    names_agree = mine.volume_claim_name == theirs.volume_claim_name or mine.makes_claim
     return mine.mount_path == theirs.mount_path and names_agree and _same(mine.volume_claim, theirs.volume_claim)
 
 

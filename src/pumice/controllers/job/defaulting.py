@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from pumice.api.batch import ABSENT, Job, JobSpec, JobVolume
+from pumice.api.batch import Job, JobSpec
 from pumice.api.decoding import decode_value
 from pumice.api.defaults import apply_patch, job_patch
 from pumice.api.validation.limits import JOB_REPLICAS_MAX, TASKS_MAX
@@ -47,8 +47,3 @@ def excess(job: Job) -> str:
     if len(job.spec.tasks) > TASKS_MAX:
         return f"it has {len(job.spec.tasks)} tasks, at most {TASKS_MAX} (TASKS_MAX): no pods are made; make several jobs of it"
     return ""
-
-
-def makes_claim(volume: JobVolume) -> bool:
-    """True where a claim is to be made for the Job."""
-    return bytes(volume.volume_claim) != bytes(ABSENT)

@@ -100,8 +100,7 @@ def _with(status: JobStatus, recorded: Mapping[str, str]) -> JobStatus:
 def _complaints(view: JobView, job: Job) -> tuple[tuple[Operation, ...], Instant | None]:
     """What people should know of a Job that waits, and when to look again."""
     said: list[Operation] = []
-    created = job.metadata.creation_timestamp
-    grace = (instant.parse_instant(created) if created else 0) + QUEUE_GRACE
+    grace = job.metadata.created_at + QUEUE_GRACE
     if view.queue is None and view.now >= grace:
         text = f"queue {job.spec.queue!r} does not exist: the job waits for it; create it, or delete the job"
         said.append(Emit(job, "Warning", "QueueMissing", text))

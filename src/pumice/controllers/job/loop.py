@@ -76,7 +76,7 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
 
     def has_leavers(node: Node) -> Iterable[Key]:
         pods = cache.of(Pod).find(_LEAVING, node.metadata.name)
-        return [_as_key(job) for pod in pods for job in _job_of_pod(pod)]
+        return [Key.parse(job) for pod in pods for job in _job_of_pod(pod)]
 
     rounds, pace = Rounds(restore_s), Pace()
 
@@ -89,9 +89,9 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
 
     wakes = (
         Wake(Job, itself),
-        Wake(Pod, lambda pod: map(_as_key, _job_of_pod(pod)), PODS_GATHER_S, concerns),
+        Wake(Pod, lambda pod: map(Key.parse, _job_of_pod(pod)), PODS_GATHER_S, concerns),
         Wake(PodGroup, _job_of_group),
-        Wake(Command, lambda command: map(_as_key, _job_of_command(command))),
+        Wake(Command, lambda command: map(Key.parse, _job_of_command(command))),
         Wake(PersistentVolumeClaim, wants_claim),
         Wake(Queue, waits_for_queue),
         Wake(Node, has_leavers),
@@ -136,7 +136,7 @@ def _tell_pace(cache: Cache, pace: Pace, pods: Iterable[Pod]) -> None:
         metadata = pod.metadata
         waits = not pod.spec.node_name and cache.of(Pod).get(metadata.namespace, metadata.name) is not None
         for job in _job_of_pod(pod):
-            pace.saw(_as_key(job), metadata.name, waits=waits)
+            pace.saw(Key.parse(job), metadata.name, waits=waits)
 
 
 def _is_placed_anew(known: Pod, fresh: Pod) -> bool:
@@ -189,7 +189,7 @@ def _orphans(commands: Iterable[Command], left: Removals, now: Instant) -> Plan:
     again_at = left.again_at
     for command in commands:
         metadata = command.metadata
-        due = instant.parse_instant(metadata.creation_timestamp or "1970-01-01T00:00:00Z") + ORPHAN_S * instant.SECOND
+        due = metadata.created_at + ORPHAN_S * instant.SECOND
         if due <= now:
             old.append(Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid))
         else:
@@ -202,11 +202,6 @@ def _orphans(commands: Iterable[Command], left: Removals, now: Instant) -> Plan:
 
 def _key(job: Job) -> Key:
     return Key(job.metadata.namespace, job.metadata.name)
-
-
-def _as_key(text: str) -> Key:
-    namespace, _, name = text.partition("/")
-    return Key(namespace, name)
 
 
 def _waits(job: Job) -> bool:

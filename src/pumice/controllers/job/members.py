@@ -78,16 +78,12 @@ class Member(Value):
         times = [end.finished_at for end in ends if end is not None and end.finished_at]
         if not times:
             times = [each.last_transition_time for each in self.pod.status.conditions if each.last_transition_time]
-        return max((instant.parse_instant(time) for time in times), default=self.created_at())
+        return max((instant.parse_instant(time) for time in times), default=self.pod.metadata.created_at)
 
     def gone_by(self) -> Instant | None:
         """When it has to be gone, once it is asked to leave."""
         due = self.pod.metadata.deletion_timestamp
         return instant.parse_instant(due) if due is not None else None
-
-    def created_at(self) -> Instant:
-        created = self.pod.metadata.creation_timestamp
-        return instant.parse_instant(created) if created else 0
 
 
 def concerns(known: Pod, fresh: Pod) -> bool:

@@ -203,7 +203,7 @@ def _pending(scene: Scene, fresh: Sequence[Member]) -> Iterator[Occurrence]:
     for member in fresh:
         if member.phase == "Pending" and member.task in waiting and not member.is_leaving:
             why = f"pod {member.name} is still pending"
-            occurrence = _of(member, JobEvent.POD_PENDING, member.created_at(), why)
+            occurrence = _of(member, JobEvent.POD_PENDING, member.pod.metadata.created_at, why)
             if resolve(scene, occurrence) is not None:
                 yield msgspec.structs.replace(occurrence, lasting=True)
 

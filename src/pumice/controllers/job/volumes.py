@@ -9,7 +9,6 @@ import msgspec
 
 from pumice.api.batch import Job, JobVolume
 from pumice.api.core import PersistentVolumeClaim
-from pumice.controllers.job.defaulting import makes_claim
 from pumice.controllers.operations import Blame, Create, Patch
 from pumice.controllers.ownership import owned_metadata
 from pumice.kube.requests import PatchType
@@ -57,7 +56,7 @@ def claims(job: Job, existing: Container[str]) -> Claims:
         key = f"volume-pvc-{name}"
         if key in job.status.controlled_resources and volume.volume_claim_name:
             continue
-        if makes_claim(volume) and name not in existing:
+        if volume.makes_claim and name not in existing:
             operations.append(_claim(job, volume, name))
         elif name not in existing:
             missing.append(name)

@@ -64,15 +64,10 @@ def controller(
         store.index("uid", lambda owner: (owner.metadata.uid,))
     wakes = (
         Wake(PodGroup, lambda group: [Key(group.metadata.namespace, group.metadata.name)] if _is_ours(group) else []),
-        Wake(Pod, lambda pod: [_key(each) for each in implied(pod)], gather_s=GATHER_S),
+        Wake(Pod, lambda pod: map(Key.parse, implied(pod)), gather_s=GATHER_S),
         *(Wake(struct, _group_of_workload) for struct in WORKLOADS),
     )
     return Controller("podgroup", look, wakes)
-
-
-def _key(text: str) -> Key:
-    namespace, _, name = text.partition("/")
-    return Key(namespace, name)
 
 
 def _is_ours(group: PodGroup) -> bool:

@@ -67,7 +67,7 @@ def plan(view: View, now: Instant) -> Plan:
     known = {each.metadata.uid for each in view.owners}
     if owner is not None and is_workload(owner) and owner.uid not in known:
         # Its watch is behind, or it is gone and its pods follow.
-        due = _creation_time(model) + OWNER_S_MAX * instant.SECOND
+        due = model.metadata.created_at + OWNER_S_MAX * instant.SECOND
         if now < due:
             return Plan(again_at=due)
     first = _create(view, model) if group is None else _update(view, group, model)
@@ -78,11 +78,6 @@ def plan(view: View, now: Instant) -> Plan:
 def newest(pods: Sequence[Pod]) -> Pod:
     """The pod after which the group is made: during a roll-out, one of the new ones."""
     return max(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))
-
-
-def _creation_time(pod: Pod) -> Instant:
-    created = pod.metadata.creation_timestamp
-    return instant.parse_instant(created) if created else 0
 
 
 def _plan_empty(view: View) -> Plan:

@@ -81,17 +81,12 @@ def _plan_absent(view: View, now: Instant) -> Plan:
             "spec": {"weight": 1, "reclaimable": PROTECTED[view.name]},
         }
         made = (Create(kind=Queue, body=body),)
-    ages = {command.metadata.uid: now - _creation_time(command) for command in view.commands}
+    ages = {command.metadata.uid: now - command.metadata.created_at for command in view.commands}
     old = [command for command in view.commands if ages[command.metadata.uid] >= COMMAND_S_MAX * instant.SECOND]
     stage = (*made, *map(consume, old))
     waiting = [age for age in ages.values() if age < COMMAND_S_MAX * instant.SECOND]
     again_at = now + COMMAND_S_MAX * instant.SECOND - max(waiting) if waiting else None
     return Plan((stage,) if stage else (), again_at)
-
-
-def _creation_time(command: Command) -> Instant:
-    created = command.metadata.creation_timestamp
-    return instant.parse_instant(created) if created else 0
 
 
 # ------------------------------------------------------------------------------------------------------- decisions

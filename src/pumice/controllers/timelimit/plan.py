@@ -156,15 +156,11 @@ def _done_before(view: View) -> int:
 def _is_of_former_attempt(view: View, pod: Pod) -> bool:
     """Whether the pod is older than its PodGroup, of which each attempt of a Job has its own, under the same name."""
     since = view.group.metadata.creation_timestamp if view.is_jobs else None
-    return since is not None and _created(pod) < instant.parse_instant(since)
+    return since is not None and pod.metadata.created_at < instant.parse_instant(since)
 
 
 def _is_of_ended(pod: Pod, run: Run) -> bool:
-    return run.ended is not None and _created(pod) <= instant.parse_instant(run.ended)
-
-
-def _created(pod: Pod) -> Instant:
-    return instant.parse_instant(pod.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
+    return run.ended is not None and pod.metadata.created_at <= instant.parse_instant(run.ended)
 
 
 def _kills(view: View, pods: Sequence[Pod]) -> tuple[Operation, ...]:

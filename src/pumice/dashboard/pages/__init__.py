@@ -1,1 +1,1 @@
-"""One module a page: what it shows of a view, as plain values for its template. `looking` says what a page is given."""
+"""One module a page: what it shows of a view, as plain values for its template. `page` says what a page is given."""

@@ -20,7 +20,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.instant import Instant
     from pumice.readmodel import model
     from pumice.record.model import Detail, ForecastRecord
@@ -69,56 +69,56 @@ class Line(Value):
     now: float
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    namespace, name = looking.names["namespace"], looking.names["name"]
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    namespace, name = request.names["namespace"], request.names["name"]
     for each in (namespace, name.removeprefix(NATIVE_PREFIX)):  # they become parts of paths: no slashes, no dots alone
         if dns_subdomain_problem(each):
             raise Denied(404, f"{each[:60]!r} is not a name that a gang can have")
-    await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": name})
-    known = _known(looking.state, namespace, name)
+    await request.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": name})
+    known = _known(request.state, namespace, name)
     name, job = (known.name, known.job or known.name) if known is not None else (name, name)
     for each in {name, job}:
-        await looking.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
-    detail = await looking.answers.gang(namespace, name)
-    if detail is not None and looking.sees.namespaces is not None:
-        detail = msgspec.structs.replace(looking.sees, namespaces=looking.sees.namespaces | {namespace}).detail(detail)
-    past = await looking.answers.past(namespace, job)
-    buttons = await actions.of_gang(looking.person, namespace, name, job) if looking.writes else []
+        await request.person.demand("get", {**PODGROUPS, "namespace": namespace, "name": each})
+    detail = await request.answers.gang(namespace, name)
+    if detail is not None and request.sees.namespaces is not None:
+        detail = msgspec.structs.replace(request.sees, namespaces=request.sees.namespaces | {namespace}).detail(detail)
+    past = await request.answers.past(namespace, job)
+    buttons = await actions.of_gang(request.person, namespace, name, job) if request.writes else []
     gang = detail.gang if detail is not None else known
     if gang is None and past is None and not buttons:
         raise Denied(404, f"no gang {namespace}/{name} is known to the scheduler or to the record")
-    if past is not None and not looking.sees_all:
+    if past is not None and not request.sees_all:
         past.evictions[:] = [without_others(each, namespace) for each in past.evictions]
-    resource = figures.main_resource(looking.state.totals)
-    attempt = whole_number(looking.query.get("attempt", "0"), most=ATTEMPTS_MAX) or 0
+    resource = figures.main_resource(request.state.totals)
+    attempt = whole_number(request.query.get("attempt", "0"), most=ATTEMPTS_MAX) or 0
     logs = None
-    if await looking.person.may("get", {**LOGS, "namespace": namespace}):
-        logs = await looking.answers.logs(namespace, job, attempt)
+    if await request.person.may("get", {**LOGS, "namespace": namespace}):
+        logs = await request.answers.logs(namespace, job, attempt)
     return {
         "key": f"{namespace}/{name}",
         "detail": detail,
         "gang": gang,
         "past": past,
-        "standing": figures.standing(gang) if gang is not None else figures.FINISHED,
+        "stage": figures.stage_of(gang) if gang is not None else figures.FINISHED,
         "noun": figures.noun(resource),
         "holds": figures.part(gang.holds, resource) if gang is not None else 0.0,
         "asks": figures.part(gang.asks, resource) if gang is not None else 0.0,
         "run_s": figures.seconds(gang.expected.length) if gang is not None and gang.expected is not None else 0,
         "cures": CURES,
         "sources": SOURCES,
-        "nodes": looking.state.totals.nodes,
-        "suggestions": _suggestions(looking, gang) if gang is not None else None,
-        "factors": list(factors(gang, looking.state.policy.factors)) if gang is not None else [],
-        "line": line(gang, past, looking.now),
-        "evictions": [each for each in looking.state.evictions if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
-        "attempts": [each for each in looking.state.attempts if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
-        "score": looking.state.forecasts,
-        "forecasts": await _forecasts(looking, namespace) if gang is not None and gang.forecast is not None else None,
-        "events": await _events(looking, namespace, name, gang.job if gang is not None else ""),
+        "nodes": request.state.totals.nodes,
+        "suggestions": _suggestions(request, gang) if gang is not None else None,
+        "factors": list(factors(gang, request.state.policy.factors)) if gang is not None else [],
+        "line": line(gang, past, request.now),
+        "evictions": [each for each in request.state.evictions if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
+        "attempts": [each for each in request.state.attempts if each.gang == f"{namespace}/{name}"][-EVENTS_SHOWN:],
+        "score": request.state.forecasts,
+        "forecasts": await _forecasts(request, namespace) if gang is not None and gang.forecast is not None else None,
+        "events": await _events(request, namespace, name, gang.job if gang is not None else ""),
         "logs": logs,
         "attempt": attempt or max(logs.attempts, default=0) if logs is not None else 0,
         "pods_shown": PODS_SHOWN,
-        "short": figures.by_job(looking.state.gangs),
+        "short": figures.by_job(request.state.gangs),
         "buttons": buttons,
     }
 
@@ -128,31 +128,31 @@ def _known(state: model.State, namespace: str, name: str) -> model.Gang | None:
     return next((each for each in state.gangs if each.namespace == namespace and name in {each.name, each.job}), None)
 
 
-def _suggestions(looking: Looking, gang: model.Gang) -> Suggestions | str | None:
+def _suggestions(request: PageRequest, gang: model.Gang) -> Suggestions | str | None:
     """None while the engine is at it; a sentence where there is nothing to ask."""
-    if figures.standing(gang) != figures.WAITING or not gang.reasons:
+    if figures.stage_of(gang) != figures.WAITING or not gang.reasons:
         return ""
     stamp = tuple((each.code, each.facts.subject) for each in gang.reasons)
-    found = looking.answers.suggestions(gang.namespace, gang.name, stamp)
-    if found is None or isinstance(found, str) or looking.sees_all:
+    found = request.answers.suggestions(gang.namespace, gang.name, stamp)
+    if found is None or isinstance(found, str) or request.sees_all:
         return found
     return own_only(found, gang.key)
 
 
-async def _forecasts(looking: Looking, namespace: str) -> ForecastRecord | None:
+async def _forecasts(request: PageRequest, namespace: str) -> ForecastRecord | None:
     """What came of earlier ones: of all gangs, or of those that this person may see."""
-    now = looking.now // instant.SECOND // DAY_S * DAY_S  # one question for all who look
+    now = request.now // instant.SECOND // DAY_S * DAY_S  # one question for all who look
     query = {"since": str(now - RECORD_DAYS * DAY_S)}
     try:
-        return await looking.answers.forecasts(query if looking.sees_all else {**query, "namespace": namespace})
+        return await request.answers.forecasts(query if request.sees_all else {**query, "namespace": namespace})
     except PumiceError:
         return None
 
 
-async def _events(looking: Looking, namespace: str, name: str, job: str) -> list[dict[str, Any]]:
-    if not await looking.person.may("list", {"group": "", "resource": "events", "namespace": namespace}):
+async def _events(request: PageRequest, namespace: str, name: str, job: str) -> list[dict[str, Any]]:
+    if not await request.person.may("list", {"group": "", "resource": "events", "namespace": namespace}):
         return []
-    found = [each for own in {name, job} - {""} for each in await looking.answers.events(namespace, own)]
+    found = [each for own in {name, job} - {""} for each in await request.answers.events(namespace, own)]
     found.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""), reverse=True)
     return found[:EVENTS_SHOWN]
 
@@ -204,7 +204,7 @@ def _spans(gang: model.Gang | None, past: Detail | None, now: Instant) -> Iterat
     begin = _begin(gang, past)
     if begin is not None:
         first = min((start for start, _, _ in runs), default=None)
-        if first is None and gang is not None and figures.standing(gang) == figures.RUNNING:
+        if first is None and gang is not None and figures.stage_of(gang) == figures.RUNNING:
             first = figures.moment(gang.since)
         yield "waiting", begin, max(first if first is not None else now, begin), "waited"
         if not runs and first is not None:

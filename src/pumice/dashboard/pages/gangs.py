@@ -13,18 +13,18 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.readmodel import model
 
 ROWS = 100  # on one page
 PAGES_MAX = 10_000
-STANDINGS = ("", figures.WAITING, figures.RUNNING, figures.FINISHED)
+STAGES = ("", figures.WAITING, figures.RUNNING, figures.FINISHED)
 
 SORTS: Mapping[str, tuple[str, Callable[[model.Gang, str], Any]]] = {
     "name": ("Gang", lambda gang, _: gang.key),
     "queue": ("Queue", lambda gang, _: gang.queue),
     "user": ("User", lambda gang, _: gang.user),
-    "state": ("State", lambda gang, _: (figures.standing(gang), gang.phase)),
+    "state": ("State", lambda gang, _: (figures.stage_of(gang), gang.phase)),
     "size": ("Holds", lambda gang, resource: -max(_held(gang, resource), _asked(gang, resource))),
     "position": ("Place", lambda gang, _: (gang.position or 10**9, gang.queue)),
     "priority": ("Priority", lambda gang, _: -gang.priority),
@@ -34,7 +34,7 @@ SORTS: Mapping[str, tuple[str, Callable[[model.Gang, str], Any]]] = {
 
 class Row(Value):
     gang: model.Gang
-    standing: str
+    stage: str
     holds: float
     asks: float
     why: str
@@ -42,28 +42,28 @@ class Row(Value):
     end: str
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    state = looking.state
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    state = request.state
     resource = figures.main_resource(state.totals)
-    standing = looking.choice("state", *STANDINGS)
-    sort = looking.choice("sort", "since", *SORTS)
-    backwards = looking.choice("order", "", "down") == "down"
-    filters = {name: looking.text(name) for name in ("q", "queue", "namespace", "user", "reason")}
-    wanted = [each for each in state.gangs if _fits(each, standing, filters)]
+    stage = request.choice("state", *STAGES)
+    sort = request.choice("sort", "since", *SORTS)
+    backwards = request.choice("order", "", "down") == "down"
+    filters = {name: request.text(name) for name in ("q", "queue", "namespace", "user", "reason")}
+    wanted = [each for each in state.gangs if _fits(each, stage, filters)]
     wanted.sort(key=lambda gang: (SORTS[sort][1](gang, resource), gang.key), reverse=backwards)
-    page = whole_number(looking.query.get("page", "1"), most=PAGES_MAX)
+    page = whole_number(request.query.get("page", "1"), most=PAGES_MAX)
     if not page:
-        raise Denied(400, f"page={looking.query['page'][:40]!r}: not a whole number from 1 to {PAGES_MAX}")
+        raise Denied(400, f"page={request.query['page'][:40]!r}: not a whole number from 1 to {PAGES_MAX}")
     short = figures.by_job(state.gangs)
-    kept = {"state": standing, "sort": sort if sort != "since" else "", "order": "down" if backwards else "", **filters}
+    kept = {"state": stage, "sort": sort if sort != "since" else "", "order": "down" if backwards else "", **filters}
     return {
         "rows": [row(each, resource, short) for each in wanted[(page - 1) * ROWS : page * ROWS]],
         "found": len(wanted),
         "all": len(state.gangs),
         "noun": figures.noun(resource),
         "filters": filters,
-        "standing": standing,
-        "standings": STANDINGS,
+        "stage": stage,
+        "stages": STAGES,
         "counts": _counts(state.gangs),
         "queues": sorted({each.queue for each in state.gangs}),
         "namespaces": sorted({each.namespace for each in state.gangs}),
@@ -88,7 +88,7 @@ def row(gang: model.Gang, resource: str, short: Callable[[str], str]) -> Row:
         start = gang.reservation.time
     return Row(
         gang=gang,
-        standing=figures.standing(gang),
+        stage=figures.stage_of(gang),
         holds=_held(gang, resource),
         asks=_asked(gang, resource),
         why=short(gang.reasons[0].reason) if gang.reasons else gang.rests,
@@ -97,9 +97,9 @@ def row(gang: model.Gang, resource: str, short: Callable[[str], str]) -> Row:
     )
 
 
-def _fits(gang: model.Gang, standing: str, filters: Mapping[str, str]) -> bool:
+def _fits(gang: model.Gang, stage: str, filters: Mapping[str, str]) -> bool:
     return (
-        standing in {"", figures.standing(gang)}
+        stage in {"", figures.stage_of(gang)}
         and filters["queue"] in {"", gang.queue}
         and filters["namespace"] in {"", gang.namespace}
         and filters["user"] in {"", gang.user}
@@ -109,9 +109,9 @@ def _fits(gang: model.Gang, standing: str, filters: Mapping[str, str]) -> bool:
 
 
 def _counts(gangs: Sequence[model.Gang]) -> Mapping[str, int]:
-    counts = dict.fromkeys(STANDINGS, 0)
+    counts = dict.fromkeys(STAGES, 0)
     for each in gangs:
-        counts[figures.standing(each)] += 1
+        counts[figures.stage_of(each)] += 1
     return {**counts, "": len(gangs)}
 
 

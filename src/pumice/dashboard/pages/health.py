@@ -11,32 +11,32 @@ from pumice.processes.access import PODGROUPS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
 
 NOTHING = Metrics({}, {})
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    await looking.person.demand("list", PODGROUPS)
-    scheduler, controllers = await _metrics(looking), await _metrics(looking, of_controllers=True)
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    await request.person.demand("list", PODGROUPS)
+    scheduler, controllers = await _metrics(request), await _metrics(request, of_controllers=True)
     cycles, seconds = (scheduler.sums.get(f"pumice_cycle_seconds_{part}", 0.0) for part in ("count", "sum"))
     return {
-        "policy": looking.state.policy,
-        "leader": looking.state.leader,
-        "cycle": looking.state.cycle,
-        "at": looking.state.at,
+        "policy": request.state.policy,
+        "leader": request.state.leader,
+        "cycle": request.state.cycle,
+        "at": request.state.at,
         "mean_ms": seconds / cycles * 1000 if cycles else None,
         "scheduler": scheduler.sums,
         "scheduler_per_s": scheduler.per_s,
         "controllers": controllers.sums,
         "controllers_per_s": controllers.per_s,
         "has_record": bool(controllers.sums.get("pumice_record_rows_total")),
-        "score": looking.state.forecasts,
+        "score": request.state.forecasts,
     }
 
 
-async def _metrics(looking: Looking, *, of_controllers: bool = False) -> Metrics:
+async def _metrics(request: PageRequest, *, of_controllers: bool = False) -> Metrics:
     try:
-        return await looking.answers.metrics(of_controllers=of_controllers)
+        return await request.answers.metrics(of_controllers=of_controllers)
     except (PumiceError, ValueError):
         return NOTHING

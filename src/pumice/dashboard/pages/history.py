@@ -19,7 +19,7 @@ from pumice.record.model import BY, dollars
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.record.model import GangRow, History, Usage
 
 ROWS = 50
@@ -31,22 +31,22 @@ HEADS = (
 )  # fmt: skip
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
+async def data(request: PageRequest) -> Mapping[str, Any]:
     try:
-        usage, found = await _bill(looking), await _gangs(looking, ROWS)
+        usage, found = await _bill(request), await _gangs(request, ROWS)
     except Denied:
         raise
     except PumiceError as error:
-        return {"cause": str(error), "plot": None, **_asked(looking)}
+        return {"cause": str(error), "plot": None, **_asked(request)}
     bill = chargeback.bill(usage.report, usage.prices)
     plot = page.daily(usage.report, bill)
     last = found.gangs[-1] if len(found.gangs) == ROWS else None
     return {
-        **_asked(looking),
+        **_asked(request),
         "cause": "",
         "bill": bill,
         "plot": plot,
-        "looks": _looks(looking, plot),
+        "looks": _looks(request, plot),
         "size": {"width": page.WIDTH, "height": page.HEIGHT, "margin": page.MARGIN},
         "gaps": usage.report.gaps,
         "gangs": [(each, dollars(each.held, found.prices)) for each in found.gangs],
@@ -54,19 +54,19 @@ async def data(looking: Looking) -> Mapping[str, Any]:
     }
 
 
-def _looks(looking: Looking, plot: page.Plot) -> dict[str, str]:
+def _looks(request: PageRequest, plot: page.Plot) -> dict[str, str]:
     """Classes of the stylesheet by the plot's own colours; queues look as they do on every page."""
     own = figures.looks_of({name: -place for place, (_, name) in enumerate(plot.legend)})
-    known = queues.looks_of(looking.state) if looking.choice("by", *BY) == "queue" else {}
+    known = queues.looks_of(request.state) if request.choice("by", *BY) == "queue" else {}
     return {colour: known.get(name, own[name]) for colour, name in plot.legend}
 
 
-async def table(looking: Looking) -> str:
+async def table(request: PageRequest) -> str:
     """The finished gangs as CSV, or the bill."""
-    if looking.choice("what", "gangs", "bill") == "bill":
-        usage = await _bill(looking)
+    if request.choice("what", "gangs", "bill") == "bill":
+        usage = await _bill(request)
         return csv_text(_bill_lines(usage))
-    found = await _gangs(looking, CSV_ROWS_MAX)
+    found = await _gangs(request, CSV_ROWS_MAX)
     return csv_text([HEADS, *(_cells(each, dollars(each.held, found.prices)) for each in found.gangs)])
 
 
@@ -104,11 +104,11 @@ def _cells(gang: GangRow, cost: float | None) -> list[object]:
     return [*names, *times, *numbers, _rounded(cost)]
 
 
-def _asked(looking: Looking) -> dict[str, Any]:
-    kept = {name: looking.text(name) for name in ("namespace", "user", "queue", "name", "state")}
-    by, days = looking.choice("by", *BY), looking.choice("days", *DAYS)
+def _asked(request: PageRequest) -> dict[str, Any]:
+    kept = {name: request.text(name) for name in ("namespace", "user", "queue", "name", "state")}
+    by, days = request.choice("by", *BY), request.choice("days", *DAYS)
     kept |= {"by": by if by != BY[0] else "", "days": days if days != DAYS[0] else ""}
-    spaces = sorted({each.namespace for each in looking.state.gangs})
+    spaces = sorted({each.namespace for each in request.state.gangs})
     return {
         "filters": kept,
         "by": by,
@@ -116,8 +116,8 @@ def _asked(looking: Looking) -> dict[str, Any]:
         "days": days,
         "all_days": sorted(DAYS, key=int),
         "states": rows.FINISHED,
-        "namespace": _namespace(looking),
-        "namespaces": spaces if looking.sees_all else sorted(looking.sees.namespaces or ()),
+        "namespace": _namespace(request),
+        "namespaces": spaces if request.sees_all else sorted(request.sees.namespaces or ()),
         "link": lambda path="/history", **changed: _link(kept, path, **changed),
     }
 
@@ -127,33 +127,33 @@ def _link(kept: Mapping[str, str], path: str, **changed: str) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _namespace(looking: Looking) -> str:
+def _namespace(request: PageRequest) -> str:
     """The one that is asked about; who may not see all is told of the first of their own."""
-    named = looking.text("namespace")
-    return named if named or looking.sees_all else min(looking.sees.namespaces or (), default="")
+    named = request.text("namespace")
+    return named if named or request.sees_all else min(request.sees.namespaces or (), default="")
 
 
-async def _gangs(looking: Looking, limit: int) -> History:
-    namespace = _namespace(looking)
-    await looking.person.demand("list", {**PODGROUPS, "namespace": namespace})
-    query = {name: looking.text(name) for name in ("user", "queue", "name", "state", "before")}
-    since, _, _ = _period(looking)
+async def _gangs(request: PageRequest, limit: int) -> History:
+    namespace = _namespace(request)
+    await request.person.demand("list", {**PODGROUPS, "namespace": namespace})
+    query = {name: request.text(name) for name in ("user", "queue", "name", "state", "before")}
+    since, _, _ = _period(request)
     wanted = {**query, "namespace": namespace, "limit": str(limit), "since": str(since)}
-    return await looking.answers.history({name: value for name, value in wanted.items() if value})
+    return await request.answers.history({name: value for name, value in wanted.items() if value})
 
 
-async def _bill(looking: Looking) -> Usage:
-    namespace = _namespace(looking)
-    await looking.person.demand("list", {**PODGROUPS, "namespace": namespace})
-    since, until, step = _period(looking)
-    period = {"by": looking.choice("by", *BY), "since": str(since), "until": str(until), "step": step}
-    return await looking.answers.report({**period, **({"namespace": namespace} if namespace else {})})
+async def _bill(request: PageRequest) -> Usage:
+    namespace = _namespace(request)
+    await request.person.demand("list", {**PODGROUPS, "namespace": namespace})
+    since, until, step = _period(request)
+    period = {"by": request.choice("by", *BY), "since": str(since), "until": str(until), "step": step}
+    return await request.answers.report({**period, **({"namespace": namespace} if namespace else {})})
 
 
-def _period(looking: Looking) -> tuple[int, int, str]:
+def _period(request: PageRequest) -> tuple[int, int, str]:
     """From, to and by what: whole days, or the hours of the last one; so everybody asks the same question."""
-    days = whole_number(looking.choice("days", *DAYS), most=366) or 1
-    now = looking.now // instant.SECOND
+    days = whole_number(request.choice("days", *DAYS), most=366) or 1
+    now = request.now // instant.SECOND
     if days == 1:
         return last_day.period(now)
     until = (now // last_day.DAY_S + 1) * last_day.DAY_S

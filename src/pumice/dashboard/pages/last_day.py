@@ -8,7 +8,7 @@ from pumice import instant
 from pumice.errors import PumiceError
 
 if TYPE_CHECKING:
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.record.model import Usage
 
 DAY_S, HOUR_S = 86_400, 3_600
@@ -21,12 +21,12 @@ def period(now: int) -> tuple[int, int, str]:
     return until - DAY_S, until, "hour"
 
 
-async def usage(looking: Looking) -> Usage | None:
+async def usage(request: PageRequest) -> Usage | None:
     """None where there is no record, and for those who may not see all gangs: it counts those of all."""
-    if not looking.sees_all:
+    if not request.sees_all:
         return None
-    since, until, step = period(looking.now // instant.SECOND)
+    since, until, step = period(request.now // instant.SECOND)
     try:
-        return await looking.answers.report({"by": "queue", "since": str(since), "until": str(until), "step": step})
+        return await request.answers.report({"by": "queue", "since": str(since), "until": str(until), "step": step})
     except PumiceError:
         return None

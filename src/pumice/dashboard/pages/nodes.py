@@ -17,7 +17,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.readmodel import model
 
 NODES_DRAWN_MAX = 300
@@ -64,9 +64,9 @@ class Frame(Value):
     link: str
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    state = looking.state
-    by, inside, chosen = looking.choice("by", "queue", "gang"), looking.text("in"), looking.text("node")
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    state = request.state
+    by, inside, chosen = request.choice("by", "queue", "gang"), request.text("in"), request.text("node")
     resource = figures.main_resource(state.totals)
     groups = grouped(state.nodes)
     painter = _Painter(state, resource, by)
@@ -82,7 +82,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "by": by,
         "inside": inside,
         "noun": figures.noun(resource),
-        "may_see": looking.sees.nodes,
+        "may_see": request.sees.nodes,
         "legend": painter.legend(),
         "unnamed": sum(look == figures.REST for look in painter.looks.values()),
         "node": node,

@@ -13,7 +13,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.readmodel import model
     from pumice.record.model import Report
 
@@ -61,20 +61,20 @@ class Day(Value):
     lost_dollars: float | None
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    state = looking.state
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    state = request.state
     own = totals(state.totals)
-    usage = await last_day.usage(looking)
+    usage = await last_day.usage(request)
     price = usage.prices.get(own.resource) if usage is not None else None
-    evictions = evictions_of_the_day(state, looking.now)
+    evictions = evictions_of_the_day(state, request.now)
     return {
         "totals": own,
         "price": price,
         "day": day(usage.report, own.resource, price) if usage is not None else None,
         "queues": queues.rows(state, own.resource)[:QUEUES_SHOWN],
         "more_queues": max(len(state.queues) - QUEUES_SHOWN, 0),
-        "running": sum(figures.standing(each) == figures.RUNNING for each in state.gangs),
-        "waiting": sum(figures.standing(each) == figures.WAITING for each in state.gangs),
+        "running": sum(figures.stage_of(each) == figures.RUNNING for each in state.gangs),
+        "waiting": sum(figures.stage_of(each) == figures.WAITING for each in state.gangs),
         "held_for_nothing": held_for_nothing(state, own.resource),
         "reasons": reasons(state, own.resource),
         "starts": starts(state)[:ROWS],
@@ -117,7 +117,7 @@ def reasons(state: model.State, resource: str) -> list[Why]:
     """Waiting gangs by the first thing that they wait for, the most frequent first."""
     groups: dict[str, list[model.Gang]] = collections.defaultdict(list)
     for gang in state.gangs:
-        if figures.standing(gang) == figures.WAITING:
+        if figures.stage_of(gang) == figures.WAITING:
             groups[gang.reasons[0].code if gang.reasons else ""].append(gang)
     most = max(map(len, groups.values()), default=0)
     found = []
@@ -140,7 +140,7 @@ def starts(state: model.State) -> list[tuple[str, model.Gang]]:
     """When waiting gangs will start, as far as is known: the forecast's median, else the latest time of a reservation."""
     found = []
     for gang in state.gangs:
-        if figures.standing(gang) != figures.WAITING:
+        if figures.stage_of(gang) != figures.WAITING:
             continue
         if gang.forecast is not None and gang.forecast.p50:
             found.append((gang.forecast.p50, gang))

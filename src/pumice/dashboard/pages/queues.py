@@ -13,7 +13,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.readmodel import model
     from pumice.record.model import Report
 
@@ -51,21 +51,21 @@ class Row(Value):
         return self.queue.usage / self.queue.fair_usage if self.queue.fair_usage else None
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    state = looking.state
-    resource = looking.text("resource") or figures.main_resource(state.totals)
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    state = request.state
+    resource = request.text("resource") or figures.main_resource(state.totals)
     names = sorted(state.totals.allocatable, key=lambda name: (name != figures.main_resource(state.totals), name))
     found = rows(state, resource)
-    usage = await last_day.usage(looking) if is_gpu(resource) else None
+    usage = await last_day.usage(request) if is_gpu(resource) else None
     return {
         "resource": resource,
         "resources": names,
         "noun": figures.noun(resource),
         "rows": found,
         "buttons": {
-            each.queue.name: await actions.of_queue(looking.person, each.queue.name, each.queue.state)
+            each.queue.name: await actions.of_queue(request.person, each.queue.name, each.queue.state)
             for each in found
-            if looking.writes
+            if request.writes
         },
         "pasts": pasts(found, usage.report) if usage is not None else {},
         "spark": SPARK,

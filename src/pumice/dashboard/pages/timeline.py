@@ -15,7 +15,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
     from pumice.instant import Instant
     from pumice.readmodel import model
 
@@ -75,26 +75,26 @@ class Drawing(Value):
     height: int
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    state, queue, inside = looking.state, looking.text("queue"), looking.text("in")
-    by = looking.choice("by", "queue", "node")
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    state, queue, inside = request.state, request.text("queue"), request.text("in")
+    by = request.choice("by", "queue", "node")
     looks = queues.looks_of(state)
     groups = nodes.grouped(state.nodes) if by == "node" else {}
     if by == "queue":
         gangs = in_order([each for each in state.gangs if queue in {"", each.queue}])
-        shown, found = list(by_queue(gangs[:ROWS_MAX], looking.now, looks)), len(gangs)
+        shown, found = list(by_queue(gangs[:ROWS_MAX], request.now, looks)), len(gangs)
     else:
         own = [each for name, some in groups.items() if inside in {"", name} for each in some]
-        shown, found = list(by_node(own[:ROWS_MAX], state.gangs, looking.now, looks)), len(own)
+        shown, found = list(by_node(own[:ROWS_MAX], state.gangs, request.now, looks)), len(own)
     kept = {"by": by if by != "queue" else "", "queue": queue, "in": inside}
     return {
-        "drawing": draw(shown, looking.now) if shown else None,
+        "drawing": draw(shown, request.now) if shown else None,
         "by": by,
         "queue": queue,
         "queues": sorted({each.queue for each in state.gangs}),
         "inside": inside,
         "groups": list(groups) if len(groups) > 1 else [],
-        "may_see": looking.sees.nodes,
+        "may_see": request.sees.nodes,
         "left_out": found - min(found, ROWS_MAX),
         "size": {"width": WIDTH, "left": LEFT, "lane": LANE, "top": TOP},
         "link": lambda **changed: _link(kept, **changed),
@@ -119,7 +119,7 @@ def _link(kept: Mapping[str, str], **changed: str) -> str:
 
 def in_order(gangs: list[model.Gang]) -> list[model.Gang]:
     """By queue; what runs first, the earliest end first, then what waits in its order."""
-    alive = [each for each in gangs if figures.standing(each) != figures.FINISHED]
+    alive = [each for each in gangs if figures.stage_of(each) != figures.FINISHED]
     return sorted(alive, key=lambda each: (each.queue, each.position or 0, _end(each) or "~", each.key))
 
 
@@ -171,7 +171,7 @@ def _end(gang: model.Gang) -> str:
 
 def _spans(gang: model.Gang, now: Instant, look: str, told: str = "") -> Iterator[Span]:
     since = figures.moment(gang.since) or now
-    if figures.standing(gang) == figures.RUNNING:
+    if figures.stage_of(gang) == figures.RUNNING:
         end = figures.moment(_end(gang))
         until = f"until about {_end(gang)}" if end is not None else "nobody says until when"
         kind = "running" if end is not None else "open"

@@ -12,25 +12,25 @@ from pumice.processes.questions import PARAMETERS, POLICY_BYTES_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pumice.dashboard.pages.looking import Looking
+    from pumice.dashboard.pages.page import PageRequest
 
 NAMES_OFFERED_MAX = 500  # in a list to choose from
 
 
-async def data(looking: Looking) -> Mapping[str, Any]:
-    await looking.person.demand("list", PODGROUPS)
-    await looking.person.demand("list", NODES)
-    asked = {name: looking.query.get(name, "").strip() for name in PARAMETERS}
+async def data(request: PageRequest) -> Mapping[str, Any]:
+    await request.person.demand("list", PODGROUPS)
+    await request.person.demand("list", NODES)
+    asked = {name: request.query.get(name, "").strip() for name in PARAMETERS}
     given = {name: value for name, value in asked.items() if value}
     outcome, cause = None, ""
     if set(given) - {"like"}:
         try:
-            outcome = await looking.answers.what_if(given)
+            outcome = await request.answers.what_if(given)
         except PumiceError as error:
             cause = str(error)
     told = outcome.forecasts.values() if outcome is not None else ()
     whens = [when for each in told for when in (each.before, each.after) if when is not None]
-    jobs = {each.key: each.job for each in looking.state.gangs}
+    jobs = {each.key: each.job for each in request.state.gangs}
     return {
         "asked": asked,
         "outcome": outcome,
@@ -39,7 +39,7 @@ async def data(looking: Looking) -> Mapping[str, Any]:
         "policy_bytes": POLICY_BYTES_MAX,
         "cause": cause,
         "jobs": jobs,
-        "nodes": sorted((each.name for each in looking.state.nodes), key=figures.natural)[:NAMES_OFFERED_MAX],
-        "queues": sorted(each.name for each in looking.state.queues)[:NAMES_OFFERED_MAX],
+        "nodes": sorted((each.name for each in request.state.nodes), key=figures.natural)[:NAMES_OFFERED_MAX],
+        "queues": sorted(each.name for each in request.state.queues)[:NAMES_OFFERED_MAX],
         "gangs": sorted(jobs)[:NAMES_OFFERED_MAX],
     }

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.registry import Registry
     from pumice.local.apiserver.structures import Resource
 
-PATH_CHARS_MAX = 4096
 JSON_TYPES = ("application/json", "")
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml")
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
@@ -74,7 +73,7 @@ class Call(Mutable):
 
 def resolve(request: Request, caller: Caller, registry: Registry) -> Call | None:
     """The call that a path under /api or /apis means; None where it names no resource."""
-    parts = request.path.strip("/").split("/") if len(request.path) <= PATH_CHARS_MAX else []
+    parts = request.path.strip("/").split("/")
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":

@@ -321,8 +321,8 @@ def _arrival(pod: Pod) -> Instant:
     bound = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "True")
     scheduled = next(bound, None)
     if scheduled is not None and scheduled.last_transition_time is not None:
-        return _when(scheduled.last_transition_time, 0)
-    return _when(pod.metadata.creation_timestamp, 0)
+        return instant.parse_instant(scheduled.last_transition_time)
+    return pod.metadata.created_at
 
 
 def _when(text: str | None, otherwise: Instant) -> Instant:

@@ -24,6 +24,8 @@ async def test_what_is_not_there_is_not_found(api):
     answer = await api.get(f"{MAPS}/a")
     assert (api.status, answer["reason"]) == (404, "NotFound")
     assert answer["details"] == {"name": "a", "kind": "configmaps"}
+    await api.delete(f"{MAPS}/{'9' * 5_000}")
+    assert api.status == 404
 
 
 async def test_a_kind_that_does_not_exist_is_not_found(api):

@@ -7,14 +7,11 @@ from typing import Any
 
 import msgspec
 
+from pumice.api import pods
 from pumice.api.meta import NO_METADATA, ObjectMeta, Struct
-from pumice.api.pods import NO_REQUIREMENTS, ResourceRequirements
+from pumice.api.validation.pod_shapes import FieldRef, HostAlias, HostPath, KeyToPath
 
 HOSTNAME_CHARS_MAX = 63
-
-
-class ObjectFieldSelector(Struct):
-    field_path: str = ""
 
 
 class ResourceFieldSelector(Struct):
@@ -32,7 +29,7 @@ class KeySelector(Struct):
 
 
 class EnvVarSource(Struct):
-    field_ref: ObjectFieldSelector | None = None
+    field_ref: FieldRef | None = None
     resource_field_ref: ResourceFieldSelector | None = None
     config_map_key_ref: KeySelector | None = None
     secret_key_ref: KeySelector | None = None
@@ -75,16 +72,12 @@ class SecurityContext(Struct):
     fs_group: int | None = None
 
 
-class Container(Struct):
-    name: str = ""
-    image: str = ""
+class Container(pods.Container):
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
     env_from: tuple[EnvFromSource, ...] = ()
     env: tuple[EnvVar, ...] = ()
-    resources: ResourceRequirements = NO_REQUIREMENTS
-    restart_policy: str = ""
     volume_mounts: tuple[VolumeMount, ...] = ()
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
@@ -95,24 +88,9 @@ class Container(Struct):
     startup_probe: dict[str, Any] | None = None
     lifecycle: dict[str, Any] | None = None
 
-    @property
-    def is_sidecar(self) -> bool:
-        return self.restart_policy == "Always"
-
-
-class KeyToPath(Struct):
-    key: str = ""
-    path: str = ""
-    mode: int | None = None
-
 
 class EmptyDirVolume(Struct):
-    medium: str = ""
-
-
-class HostPathVolume(Struct):
-    path: str = ""
-    type: str = ""
+    """A folder of the pod's own."""
 
 
 class ConfigMapVolume(Struct):
@@ -131,7 +109,7 @@ class SecretVolume(Struct):
 
 class DownwardAPIFile(Struct):
     path: str = ""
-    field_ref: ObjectFieldSelector | None = None
+    field_ref: FieldRef | None = None
     resource_field_ref: ResourceFieldSelector | None = None
     mode: int | None = None
 
@@ -179,18 +157,13 @@ class Volume(Struct):
 
     name: str = ""
     empty_dir: EmptyDirVolume | None = None
-    host_path: HostPathVolume | None = None
+    host_path: HostPath | None = None
     config_map: ConfigMapVolume | None = None
     secret: SecretVolume | None = None
     downward_api: DownwardAPIVolume | None = msgspec.field(name="downwardAPI", default=None)
     projected: ProjectedVolume | None = None
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: EphemeralVolume | None = None
-
-
-class HostAlias(Struct):
-    ip: str = ""
-    hostnames: tuple[str, ...] = ()
 
 
 class PodSpec(Struct):

@@ -22,14 +22,13 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pumice.api.validation.pod_shapes import HostPath, KeyToPath
     from pumice.clock import Clock
     from pumice.kube.client import Client
     from pumice.local.nodes.process.downward import Facts
     from pumice.local.nodes.process.podspec import (
         Container,
         DownwardAPIFile,
-        HostPathVolume,
-        KeyToPath,
         ProcessPod,
         ServiceAccountTokenProjection,
         Volume,
@@ -127,7 +126,7 @@ class PodVolumes:
 
     # ------------------------------------------------------------------------------------------------------ folders
 
-    def _host_path(self, source: HostPathVolume) -> _Ready:
+    def _host_path(self, source: HostPath) -> _Ready:
         path = Path(os.path.realpath(source.path))
         root = next((root for root in self._storage.host_roots if path.is_relative_to(root)), None)
         if root is None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 VALUE_CHARS_MAX = 253  # of a parameter: as long as a name can be
 
 
-class Looking(Value, kw_only=True):
-    """One look at one page."""
+class PageRequest(Value, kw_only=True):
+    """What somebody asks of a page, and what they may see."""
 
     state: model.State
     sees: Selection
@@ -47,10 +47,10 @@ class Looking(Value, kw_only=True):
 
 
 class Page(Value):
-    """Where it is, what it is called, and what it shows."""
+    """Its path, its title, and what its template shows."""
 
     path: str
     title: str
     template: str
-    data: Callable[[Looking], Awaitable[Mapping[str, Any]]]
+    data: Callable[[PageRequest], Awaitable[Mapping[str, Any]]]
     in_menu: bool = True
