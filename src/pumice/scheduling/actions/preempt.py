@@ -86,6 +86,8 @@ class _Preempting(Mutable):
                         self._between_gangs(gang, pool)
             else:
                 session.changes_at.append(until)
+        if self._holds_only_hopes():
+            return
         for gang in self.gangs:
             if session.spend(1):
                 with session.turn_of(gang):
@@ -141,6 +143,24 @@ class _Preempting(Mutable):
         needy = eviction.in_need(session, gang)
         are_alike = len(session.shapes.count(gang.gang, needy)) == 1 and len({task.priority for task in needy}) == 1
         return needy[0] if are_alike else None
+
+    def _holds_only_hopes(self) -> bool:
+        """Whether all that members could do now is hold places for gangs that stay apart, which `lend` drops before anybody misses them."""
+        session = self.session
+        if session.explain or not session.shortcuts.forgets_backoffs or len(session.queues_in_use) > 1:
+            return False
+        actions = session.policy.actions
+        others = [name for name in actions[actions.index(NAME) :] if name != "reclaim"]  # with one queue, from nobody
+        return others[:2] == [NAME, "lend"] and NAME not in others[1:] and all(map(self._stays_apart, self.gangs))
+
+    def _stays_apart(self, gang: GangState) -> bool:
+        """Whether it has no members that could go, and there is too little free room for it to become whole."""
+        session, shape = self.session, pending.shape_of_all(self.session, gang)
+        if shape is None:
+            return False
+        with session.turn_of(gang):
+            nodes = np.flatnonzero(session.placer.allowed(shape))
+            return int(session.placer.copies(shape, nodes, pipelining=True).sum()) < session.shortfall(gang)
 
     def _within(self, gang: GangState, pool: Pool) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""

@@ -127,8 +127,8 @@ class Session:
         self.turn: GangState | None = None  # the gang that is worked on
         self._turn = _Turn(self)
         self.queues = snapshot.queues
-        queues = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
-        self.gangs = Gangs(snapshot.gangs, self.queues if queues - self.queues.keys() else None)
+        self.queues_in_use = {gang.spec.queue for gang in self.steady.restless} | self.steady.sum(_Queues).names.keys()
+        self.gangs = Gangs(snapshot.gangs, self.queues if self.queues_in_use - self.queues.keys() else None)
         self.stranded = _stranded(snapshot, self.gangs)  # gangs whose queue does not exist
         # Gangs that may have members to place, or something to be said of; of most clusters' gangs all members just run.
         self.restless = [self.gangs[gang.key] for gang in self.steady.restless if gang.key in self.gangs]

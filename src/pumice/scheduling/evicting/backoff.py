@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
-    from pumice.scheduling.core.shapes import Shape
 
 PAUSE_FIRST = 2 * instant.SECOND
 PAUSE_MAX = instant.MINUTE
@@ -95,6 +94,8 @@ def record(session: Session, action: str, gang: GangState, budget: int) -> None:
     """For actions: remember that a plan for the gang came to nothing."""
     if (better := session.retry_at.get(gang.key)) is not None:
         session.changes_at.append(better)  # also for who keeps no back-offs
+    if session.shortcuts.forgets_backoffs:
+        return
     backoff = backoff_after(session, action, gang, budget)
     if backoff is not None:
         session.backoffs.setdefault(action, {})[gang.uid] = backoff
@@ -139,20 +140,4 @@ def free_places(session: Session, gang: GangState) -> int:
         if first is None:
             return 0
         shape = session.shape(first)
-    return session.shared(_Places).of(shape)
-
-
-class _Places:
-    """How many pods of a shape find room, as of now; counted again only after something has moved."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self._known: dict[Shape, tuple[int, int]] = {}
-
-    def of(self, shape: Shape) -> int:
-        room, moves = self.session.room, len(self.session.room.touched)
-        known = self._known.get(shape)
-        if known is None or known[0] != moves:
-            free = int(shape.copies(room.future)[self.session.placer.allowed(shape)].sum())
-            known = self._known[shape] = (moves, free)
-        return known[1]
+    return session.placer.free_places(shape)

@@ -69,6 +69,27 @@ def is_beyond_share(session: Session, gang: GangState) -> bool:
     return reason is not None
 
 
+def is_refused_by_numbers(session: Session, gang: GangState) -> bool:
+    """Whether there is too little room for the gang, whose members are alike and wait, or too little of its queue's share: they need not be
+    placed and taken back to learn that. Only where nobody asks how far they got.
+    """
+    shape = None if session.explain or session.is_ahead else pending.shape_of_all(session, gang)
+    if shape is None or not _needs_all(gang.subs[0]) or session.placer.prefilter(shape) is not None:
+        return False
+    placer, allocatable, queue = session.placer, session.points.allocatable, session.queue_of(gang)
+    needed, allowed = session.shortfall(gang), allocatable.of(queue, shape, len(gang.tasks))
+    if placer.free_places(shape) < min(allowed, needed):
+        return True
+    if session.points.live_filter.concerns(shape):
+        return False
+    places, limits = placer.limited_places(shape)
+    if places < min(allowed, needed):
+        gang.fit_errors[gang.tasks[0]] = FitError(limits, len(session.room.table))
+    elif allowed < needed:
+        refuse(gang, allocatable.why_no_more(queue, gang, shape, needed))
+    return min(places, allowed) < needed
+
+
 def _is_whole(session: Session, sub: SubState) -> bool:
     """At a later moment a place is a place: what is free only then looks promised."""
     if sub.gang.spec.policies:

@@ -9,6 +9,7 @@ sequence is decided by the lowest score on its node up to it. Equal scores go to
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,6 +109,7 @@ class Placer:
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
         self._loads: dict[tuple[Shape, bool], Remembered] = {}
         self._journal: Loads | None = None
+        self._free_places: dict[Shape, tuple[int, int]] = {}  # as of so many touched nodes
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
@@ -290,6 +292,26 @@ class Placer:
         if not pipelining:
             copies = np.minimum(copies, shape.copies(self.room.idle[:, nodes]))
         return self.points.limit.apply(shape, nodes, copies)
+
+    def free_places(self, shape: Shape) -> int:
+        """For how many such pods there is room now, or will be; counted again only after something has moved. Not at a later moment."""
+        moves = len(self.room.touched)
+        known = self._free_places.get(shape)
+        if known is None or known[0] != moves:
+            free = int(shape.copies(self.room.future)[self.allowed(shape)].sum())
+            known = self._free_places[shape] = (moves, free)
+        return known[1]
+
+    def limited_places(self, shape: Shape) -> tuple[int, tuple[Reason, ...]]:
+        """The same as plugins limit it for the gang whose turn it is, and which limits keep it from more."""
+        nodes = np.flatnonzero(self.allowed(shape) & shape.fits(self.room.future))
+        free = shape.copies(self.room.future[:, nodes])
+        columns = [(hook, hook.call.count(shape)) for hook in self.points.limit.hooks]
+        limits = [(hook, column[nodes]) for hook, column in columns if column is not None]
+        least = functools.reduce(np.minimum, [own for _, own in limits], free)
+        reached = [hook for hook, own in limits if ((own <= least) & (least < free)).any()]
+        reasons = [Reason(hook.call.code, hook.plugin, hook.call.facts, cure=hook.call.cure) for hook in reached]
+        return int(least.sum()), tuple(reasons)
 
     # ------------------------------------------------------------------------------------------------- explaining
 

@@ -130,7 +130,7 @@ def allocate_plain(session: Session, gang: GangState, pending: PendingMembers) -
     sub = gang.subs[0]
     assert sub.sub.policy == NO_POLICY
     statement = session.statement()
-    if members.is_beyond_share(session, gang):
+    if members.is_beyond_share(session, gang) or members.is_refused_by_numbers(session, gang):
         pending.waiting = {}
     else:
         members.place_tasks(session, statement, sub, pending.waiting[sub.sub.key])

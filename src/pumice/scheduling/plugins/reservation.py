@@ -224,8 +224,9 @@ class ReservationPlugin(Plugin):
         for key in self.session.made_room_for.intersection(self.book.standing):
             self.book.drop(key)
         keeping.settle(self.book)
-        for gang, reason in keeping.reasons(self.book):
-            members.refuse(gang, reason)
+        if self.session.explain:
+            for gang, reason in keeping.reasons(self.book):
+                members.refuse(gang, reason)
         self.session.expected = {**self.book.profile.expected, **self.estimates.asked()}
         self.session.reservations.update(
             {key: Reserved(each.time, len(each.nodes), each.since) for key, each in self.book.standing.items()}

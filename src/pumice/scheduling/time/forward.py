@@ -34,6 +34,7 @@ from pumice.scheduling.core import cycle
 from pumice.scheduling.core.decisions import Decisions
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
+from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.evicting import backoff
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.backlog import Ask, Backlog
@@ -133,6 +134,7 @@ class Forward:
         self._blur = blur
         self._backs_off = backs_off  # from evictions that came to nothing, as a live scheduler does to save work; else each cycle tries all
         self._budget = budget
+        self._shortcuts = Shortcuts(forgets_backoffs=not backs_off and budget == UNLIMITED_BUDGET)
         self._begin = now
         self._ports = ports
         self._extra_plugins = extra_plugins
@@ -241,6 +243,7 @@ class Forward:
             budget=self._budget,
             explain=False,
             idle=idle,
+            shortcuts=self._shortcuts,
         )
 
     def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], list[Asking], bool]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from pumice import instant
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.time import reservations
-from pumice.scheduling.time.reservations import Ended
+from pumice.scheduling.time.reservations import Ended, Reservation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.time.planning import Book
-    from pumice.scheduling.time.reservations import Kept, Reservation
+    from pumice.scheduling.time.reservations import Kept
 
 NAME = "reservation"
 Cause = tuple[Code, str]  # and the gang or node
@@ -32,24 +34,36 @@ def take_up(book: Book, is_entitled: Callable[[GangState], bool]) -> None:
     session = book.session
     remembered = session.memory.of(reservations.SLOT)
     book.ended |= {key: each for key, each in remembered.ended.items() if key in session.gangs}
+    found: list[tuple[GangState, Kept, Reservation | str]] = []
     for kept in remembered.kept:
         gang = session.gangs.get(kept.gang)
-        if gang is None or not is_entitled(gang) or not book.has_room(gang):
-            continue
-        with session.turn_of(gang):
-            recalled = reservations.recalled(session, kept)
-            if isinstance(recalled, str):
-                _renew(book, gang, kept, (Code.RESERVATION_NODE_LOST, recalled))
-            elif recalled is not None:
-                _confirm(book, recalled, kept)
+        if gang is not None and is_entitled(gang):
+            with session.turn_of(gang):
+                if (recalled := _recalled(book, kept)) is not None:
+                    found.append((gang, kept, recalled))
+    fit = book.fit_together([each for *_, each in found if isinstance(each, Reservation)])
+    for gang, kept, recalled in found:
+        if book.has_room(gang):
+            with session.turn_of(gang):
+                if isinstance(recalled, str):
+                    _renew(book, gang, kept, (Code.RESERVATION_NODE_LOST, recalled))
+                else:
+                    _confirm(book, recalled, kept, fits=fit)
 
 
-def _confirm(book: Book, recalled: Reservation, kept: Kept) -> None:
+def _recalled(book: Book, kept: Kept) -> Reservation | str | None:
+    """What is remembered, as it would be now."""
+    recalled = reservations.recalled(book.session, kept)
+    if isinstance(recalled, Reservation):
+        recalled.length = book.estimates.of(recalled.gang).length
+        recalled.time = max(recalled.time, book.now)
+    return recalled
+
+
+def _confirm(book: Book, recalled: Reservation, kept: Kept, *, fits: bool) -> None:
     """Keep it as it is, or find it anew."""
-    recalled.length = book.estimates.of(recalled.gang).length
-    recalled.time = max(recalled.time, book.now)
     others = book.binding(recalled.gang)
-    short = book.shortage(recalled, others)
+    short = None if fits else book.shortage(recalled, others)
     if short is not None:
         _renew(book, recalled.gang, kept, _cause(book, recalled, short))
         return
@@ -115,10 +129,9 @@ def _closed_node(book: Book, reservation: Reservation) -> str:
     """A node of it that no longer takes such pods."""
     names = book.session.room.table.names
     for seat in reservation.seats:
-        allowed = book.session.placer.allowed(seat.shape)
-        for node in seat.nodes:
-            if not allowed[node]:
-                return names[node]
+        is_open = book.session.placer.allowed(seat.shape)[np.asarray(seat.nodes, dtype=np.intp)]
+        if not is_open.all():
+            return names[seat.nodes[int(np.argmin(is_open))]]
     return ""
 
 

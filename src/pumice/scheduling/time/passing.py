@@ -14,7 +14,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
-from pumice.scheduling.placing import turns
+from pumice.scheduling.placing import pending, turns
 from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.time.keeping import NAME
 from pumice.scheduling.time.later import in_places
@@ -75,7 +75,7 @@ class Passing:
             return None
         book, session = self.book, self.session
         respected, others = self.outlived(gang), book.binding(gang)
-        if not respected or not self._counts_suffice(gang, respected, others):
+        if not respected or self._lacks_room(gang) or not self._counts_suffice(gang, respected, others):
             return None
         said = dict(gang.fit_errors), dict(gang.last_tries)
         statement = self._attempt(gang)
@@ -90,6 +90,11 @@ class Passing:
         gang.fit_errors, gang.last_tries = said
         session.spend(1)
         return None
+
+    def _lacks_room(self, gang: GangState) -> bool:
+        """Whether there is too little room now, wherever reservations lie."""
+        shape = pending.shape_of_all(self.session, gang)
+        return shape is not None and self.session.placer.free_places(shape) < self.session.shortfall(gang)
 
     def _counts_suffice(self, gang: GangState, respected: Sequence[Reservation], others: Sequence[Reservation]) -> bool:
         """Whether there is room enough if reservations could lie anywhere; after one no, not asked again for as many such pods or more."""

@@ -16,7 +16,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.decisions import Reserved
-from pumice.scheduling.placing.pending import is_placeable
+from pumice.scheduling.placing import pending
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.later import Later, freed_beside
 from pumice.scheduling.time.profile import ReleaseProfile, merged
@@ -152,6 +152,14 @@ class Book:
         short = reservation.lacks(self.timeline.through(reservation.time, reservation.length, reservation.nodes))
         return short if short.any() else None
 
+    def fit_together(self, reservations: Sequence[Reservation]) -> bool:
+        """Whether all of them have room beside one another, so that none need be looked at by itself; not known where any node lacks anything."""
+        if not reservations:
+            return False
+        self.timeline.beside(reservations)
+        shapes = {shape for each in reservations for shape in each.members}
+        return not self.timeline.lacks({row for shape in shapes for row in shape.rows})
+
     def has_share(self, reservation: Reservation, others: Iterable[Reservation], given: Freed = NOTHING) -> bool:
         """Whether its queue may hold the reservation at its time, beside others; `given`: if queues had so much more."""
         point, queue = self.session.points.allocatable, self.session.queue_of(reservation.gang)
@@ -174,10 +182,15 @@ class Book:
         """How many members of each shape wait, and how many of them it needs to start."""
         known = self._wanted.get(gang.key)
         if known is None:
-            waiting = (task for task in gang.tasks_in(Status.PENDING) if is_placeable(task))
-            shapes = Counter(self.session.shape(task) for task in waiting)
-            known = self._wanted[gang.key] = (list(shapes.items()), self.session.shortfall(gang))
+            known = self._wanted[gang.key] = (self._waiting(gang), self.session.shortfall(gang))
         return known
+
+    def _waiting(self, gang: GangState) -> list[tuple[Shape, int]]:
+        shape = pending.shape_of_all(self.session, gang)
+        if shape is not None:
+            return [(shape, len(gang.tasks))]
+        waiting = (task for task in gang.tasks_in(Status.PENDING) if pending.is_placeable(task))
+        return list(Counter(self.session.shape(task) for task in waiting).items())
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         self._wanted.pop(gang.key, None)
@@ -249,7 +262,7 @@ class Book:
         others = self.binding(gang)
         length = self.estimates.of(gang).length
         moments = self._moments(others, before)
-        if not moments:
+        if not moments or (others and self._is_first(gang, moments, length)):
             return None
         search = _Search(self, gang, length, others)
         if others:
@@ -262,6 +275,19 @@ class Book:
         last = self.now + self.rules.horizon
         moments = sorted({*self.profile.ends(), *(each.end for each in others if each.end > self.now)})
         return [each for each in moments if each <= last and (before is None or each < before)]
+
+    def _is_first(self, gang: GangState, moments: Sequence[Instant], length: Duration) -> bool:
+        """Whether the gang has a reservation, and the columns alone say that it can have none at these moments before it.
+
+        That is asked beside all reservations, also its own, which is given back in numbers: most keep their times, and to take each out of
+        the timeline and put it back in would cost most of a cycle in which many wait.
+        """
+        own, (shapes, needed) = self.standing.get(gang.key), self.wanted(gang)
+        if own is None or own.members.keys() != {shape for shape, _ in shapes} or len(shapes) > 1:
+            return False
+        self.timeline.beside(list(self.standing.values()))
+        looked_at = [moments[place] for place in merged(moments, self.timeline.rows_max)]
+        return not self.timeline.suffices(shapes, needed, looked_at, length, without=own)
 
     def _first_enough(self, gang: GangState, moments: Sequence[Instant]) -> int | None:
         """The first moment at which the columns alone would do, by halving: nothing earlier need be tried."""

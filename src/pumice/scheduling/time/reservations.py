@@ -17,6 +17,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.memory import Slot
 from pumice.scheduling.core.statement import Placement
+from pumice.scheduling.placing import pending
 from pumice.scheduling.time.later import Seat
 from pumice.values import Mutable
 
@@ -106,6 +107,7 @@ class Reservation(Mutable, eq=False):
     culprit: str = ""
     former: Instant = 0
     said: Instant = 0
+    parts: tuple[Part, ...] = ()  # as it was remembered, if it was
 
     @property
     def end(self) -> Instant:
@@ -128,7 +130,7 @@ class Reservation(Mutable, eq=False):
         """The same reservation on other nodes."""
         moved = made(self.gang, self.time, self.length, seats, self.since, self.short)
         return msgspec.structs.replace(
-            self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members
+            self, seats=moved.seats, nodes=moved.nodes, taken=moved.taken, members=moved.members, parts=()
         )
 
     def place(self, statement: Statement) -> None:
@@ -150,13 +152,8 @@ class Reservation(Mutable, eq=False):
 
     def kept(self, session: Session) -> Kept:
         """As it is remembered: whoever was promised room in this cycle, after it was made, may not get it, and keeps its time."""
-        names = session.room.table.names
-        members = [*self.gang.tasks_in(Status.PENDING), *self.gang.tasks_in(Status.PIPELINED)]
-        waiting = {session.shape(task): task.uid for task in reversed(members)}
-        parts: dict[str, Counter[str]] = {}
-        for seat in self.seats:
-            if seat.shape in waiting:
-                parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
+        waits = pending.shape_of_all(session, self.gang) is not None
+        is_known = waits and len(self.parts) == 1 and self.parts[0].pod == self.gang.tasks[0].uid
         return Kept(
             gang=self.gang.key,
             uid=self.gang.uid,
@@ -164,12 +161,22 @@ class Reservation(Mutable, eq=False):
             length=self.length,
             since=self.since,
             short=self.short,
-            parts=tuple(Part(pod, dict(sorted(nodes.items()))) for pod, nodes in sorted(parts.items())),
+            parts=self.parts if is_known else self._parts(session),
             said=self.said,
             moved=self.moved,
             culprit=self.culprit,
             former=self.former,
         )
+
+    def _parts(self, session: Session) -> tuple[Part, ...]:
+        names = session.room.table.names
+        members = [*self.gang.tasks_in(Status.PENDING), *self.gang.tasks_in(Status.PIPELINED)]
+        waiting = {session.shape(task): task.uid for task in reversed(members)}
+        parts: dict[str, Counter[str]] = {}
+        for seat in self.seats:
+            if seat.shape in waiting:
+                parts.setdefault(waiting[seat.shape], Counter()).update(names[node] for node in seat.nodes)
+        return tuple(Part(pod, dict(sorted(nodes.items()))) for pod, nodes in sorted(parts.items()))
 
 
 def made(
@@ -211,6 +218,7 @@ def recalled(session: Session, kept: Kept) -> Reservation | str | None:
         return None
     found = made(gang, kept.time, kept.length, seats, kept.since, kept.short)
     found.said, found.moved, found.culprit, found.former = kept.said, kept.moved, kept.culprit, kept.former
+    found.parts = kept.parts
     return found
 
 

@@ -60,6 +60,12 @@ class SteadyRuns:
         self._classes: dict[Hashable, int] = {}
         self._examples: list[Gang] = []  # one of each class
         self._estimates: list[Estimate | None] = []  # of each class, when somebody last asked
+        self._lengths = array("q")  # of the same
+        self._estimated = 0  # classes that have been asked about
+        self._asked_anew: list[
+            int
+        ] = []  # classes of which nobody has said how long they run; the others stay as they are
+        self._positions: tuple[Mapping[str, int], Indexes] = {}, np.zeros(0, dtype=np.intp)
         self._rows: dict[str, Sequence[int]] = {}
         self._member_gang, self._member_node, self._member_kind = array("q"), array("q"), array("q")
         self._free: list[int] = []
@@ -121,6 +127,9 @@ class SteadyRuns:
         if number == len(self._examples):
             self._examples.append(gang)
             self._estimates.append(None)
+            self._lengths.append(0)
+            if not any(said):
+                self._asked_anew.append(number)
         return number
 
     @property
@@ -141,20 +150,28 @@ class SteadyRuns:
 
     def ends(self, estimates: Estimates) -> Column:
         """When each gang is expected to end, by its number; of a number that is free anything."""
-        found = [estimates.estimate(example) for example in self._examples]
         classes = np.array(self._class, dtype=np.intp)
-        lengths = np.array([min(each.length, LENGTH_MAX) for each in found], dtype=np.int64)
-        if not len(lengths):
+        if not self._examples:
             return np.zeros(len(classes), dtype=np.int64)
-        ends = estimates.ends(np.array(self._started, dtype=np.int64), lengths[classes])
-        changed = np.array([now != former for now, former in zip(found, self._estimates, strict=True)], dtype=bool)
-        self._tell(found, ends, (ends != np.array(self._told, dtype=np.int64)) | changed[classes])
+        changed = self._estimate(estimates)
+        ends = estimates.ends(np.array(self._started, dtype=np.int64), np.array(self._lengths, dtype=np.int64)[classes])
+        self._tell(ends, ((ends != np.array(self._told, dtype=np.int64)) | changed[classes]) & (classes != NOBODY))
         return ends
 
-    def _tell(self, found: list[Estimate], ends: Column, changed: Mask) -> None:
-        self._estimates = list(found)
-        for number in np.flatnonzero(changed & (np.array(self._class, dtype=np.intp) != NOBODY)).tolist():
-            each, end = found[self._class[number]], int(ends[number])
+    def _estimate(self, estimates: Estimates) -> Mask:
+        """How long each class runs; the classes of which that has changed."""
+        changed = np.zeros(len(self._examples), dtype=bool)
+        for number in {*self._asked_anew, *range(self._estimated, len(self._examples))}:
+            found = estimates.estimate(self._examples[number])
+            changed[number] = found != self._estimates[number]
+            self._estimates[number], self._lengths[number] = found, min(found.length, LENGTH_MAX)
+        self._estimated = len(self._examples)
+        return changed
+
+    def _tell(self, ends: Column, changed: Mask) -> None:
+        for number in np.flatnonzero(changed).tolist():
+            each, end = self._estimates[self._class[number]], int(ends[number])
+            assert each is not None
             self.expected[self._names[number]] = Expected(each.length, each.source.value, each.right, end)
             self._told[number] = end
 
@@ -167,4 +184,8 @@ class SteadyRuns:
 
     def positions(self, index: Mapping[str, int]) -> Indexes:
         """Where each of the numbered nodes is in the session; NOBODY for one that is gone."""
-        return np.array([index.get(name, NOBODY) for name in self.nodes], dtype=np.intp)
+        known, positions = self._positions
+        if known is not index or len(positions) != len(self.nodes):
+            positions = np.array([index.get(name, NOBODY) for name in self.nodes], dtype=np.intp)
+            self._positions = index, positions
+        return positions

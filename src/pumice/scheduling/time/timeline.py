@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.time.reservations import Reservation
 
 AMOUNTS_MAX = 8_000_000  # in rows for moments at which a gang may start, of 8 bytes each; beyond it moments are merged
+ROWS_LEAST = 16
 PIECES_MAX = 32  # changes that are worked in one by one; beyond it counting anew is faster
 MANY = np.iinfo(np.int64).max
 
@@ -134,7 +135,7 @@ class Timeline:
             return
         begin, end = len(self._row), len(self._row) + len(fresh)
         if end > len(self._moments):
-            self._grow(2 * end)  # they come one by one
+            self._grow(max(2 * end, ROWS_LEAST))  # they come one by one
         self._row.update(zip(fresh, range(begin, end), strict=True))
         self._moments[begin:end] = fresh
         self._free[:, begin:end] = self._future[:, None, :] + self.profile.freed_by(fresh)
@@ -171,13 +172,25 @@ class Timeline:
         return least
 
     def suffices(
-        self, shapes: Iterable[tuple[Shape, int]], needed: int, moments: Sequence[Instant], length: Duration
+        self,
+        shapes: Iterable[tuple[Shape, int]],
+        needed: int,
+        moments: Sequence[Instant],
+        length: Duration,
+        without: Reservation | None = None,
     ) -> list[Instant]:
-        """The moments from which on so many of these members may fit for so long, if reservations could lie on any nodes: a bound."""
+        """The moments from which on so many of these members may fit for so long, if reservations could lie on any nodes: a bound.
+
+        `without`: a reservation that was taken off, and is not to count.
+        """
         self._have(moments)
         total = np.zeros(len(self._row), dtype=np.int64)
         for shape, count in shapes:
-            total += np.minimum(self._counted(shape).totals[: len(total)], count)
+            fitting = self._counted(shape).totals[: len(total)]
+            if without is not None:
+                known = self._moments[: len(total)]
+                fitting = fitting + without.members[shape] * ((known >= without.time) & (known < without.end))
+            total += np.minimum(fitting, count)
         if len(self._order) != len(total):
             self._order = np.argsort(self._moments[: len(total)])
         order, ordered = self._order, self._moments[self._order]
@@ -187,20 +200,29 @@ class Timeline:
         found: list[Instant] = begins[short[first] == short[last]].tolist()
         return found
 
+    def lacks(self, resources: Iterable[int]) -> bool:
+        """Whether any node has less than nothing of these at any known moment."""
+        free = self._free[:, : len(self._row)]
+        return any(bool((free[row] < 0).any()) for row in resources)
+
     def limit(self, shape: Shape, end: Instant, others: Sequence[Reservation]) -> Column:
         """How many such pods that stay until `end` each node takes where one of these begins before that; elsewhere as many as fit."""
-        known = self._limit
-        if known is None or known.about != (shape, end, *others) or self._has_changed(known):
-            self.beside(others)
-            count = len(self._row)
-            rows = np.flatnonzero((self._moments[:count] < end) & (self._starts[:count] > 0))
+        self.beside(others)
+        known, count = self._limit, len(self._row)
+        rows = np.flatnonzero((self._moments[:count] < end) & (self._starts[:count] > 0))
+        about = (
+            shape,
+            tuple(self._moments[rows].tolist()),
+            *others,
+        )  # of those who outlive the same ones it is the same
+        if known is None or known.about != about or self._has_changed(known):
             begins = self._begins[rows]
             nodes = np.flatnonzero(begins.any(axis=0))
             copies = shape.copies(self._free[:, rows[:, None], nodes])
             column = np.full(len(self._begins[0]), MANY)
             column[nodes] = np.where(begins[:, nodes] > 0, copies, MANY).min(axis=0)
             journals = len(self.room.touched), len(self.profile.log)
-            known = self._limit = _Limit((shape, end, *others), frozenset(nodes.tolist()), column, *journals)
+            known = self._limit = _Limit(about, frozenset(nodes.tolist()), column, *journals)
         return known.column
 
     def _has_changed(self, known: _Limit) -> bool:

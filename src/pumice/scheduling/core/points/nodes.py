@@ -131,6 +131,11 @@ class Allowance(Registrations[Grant]):
                 return hook.call.why(queue, gang, shape)
         raise AssertionError(f"queue {queue.name} refuses nothing")
 
+    def why_no_more(self, queue: QueueInfo, gang: GangState, shape: Shape, count: int) -> Reason:
+        """What the plugin says, the first of several, that lets the queue take the fewest of so many such pods."""
+        hook = min(self.hooks, key=lambda each: each.call.most(queue, shape, count))
+        return hook.call.why(queue, gang, shape)
+
 
 # ------------------------------------------------------------------------------------------------- nodes
 
@@ -197,6 +202,9 @@ class LiveFilters(Registrations[LiveFilter]):
 
     def is_restless(self, shape: Shape) -> bool:
         return any(hook.call.restless(shape) for hook in self.hooks)
+
+    def concerns(self, shape: Shape) -> bool:
+        return any(hook.call.concerns(shape) for hook in self.hooks)
 
 
 class LiveScore(Value):
