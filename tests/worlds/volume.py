@@ -11,8 +11,11 @@ PROFILES = list(profiles.PROFILES)
 FOUND = [
     ("calm", 1115),
     ("lines", 1017),
+    ("nodes", 3008),
     ("reserved", 1035),
     ("reserved", 1138),
     ("reserved", 1176),
     ("reserved", 1200),
+    ("reserved", 3013),
+    ("storm", 3020),
 ]
