@@ -34,11 +34,14 @@ def take_up(book: Book, is_entitled: Callable[[GangState], bool]) -> None:
     book.ended |= {key: each for key, each in remembered.ended.items() if key in session.gangs}
     for kept in remembered.kept:
         gang = session.gangs.get(kept.gang)
-        if gang is None or not is_entitled(gang) or not book.has_room(gang):
+        if gang is None or not is_entitled(gang):
             continue
         with session.turn_of(gang):
             recalled = reservations.recalled(session, kept)
-            if isinstance(recalled, str):
+            if recalled is not None and not book.has_room(gang):
+                # One before it was promised other room for a while, which left a place in the book, and is back.
+                book.ended[gang.key] = Ended(Code.RESERVATION_OUTRANKED, next(reversed(book.standing), ""), kept.time)
+            elif isinstance(recalled, str):
                 _renew(book, gang, kept, (Code.RESERVATION_NODE_LOST, recalled))
             elif recalled is not None:
                 _confirm(book, recalled, kept)
