@@ -34,6 +34,7 @@ from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.pretend import GPU
 from pumice.record.store import Store
 from pumice.scheduling.core import build_decisions, codes
+from pumice.scheduling.core.room import Room
 from pumice.scheduling.core.statement import Statement
 from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.evicting import mend
@@ -415,6 +416,7 @@ PLANTED = {
     "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("rollout", 4)),
     "evictions are told and not carried out": Planted(Evictor, "_remove", _does_nothing, ("reserved", 3)),
     "the same room is reserved twice": Planted(Book, "find", _reserves_beside_nobody, ("reserved", 2)),
+    "room that others leave is promised to everybody": Planted(Room, "pipeline", _returns(None), ("reserved", 5)),
     "a write of what was used is lost": Planted(MemoryStore, "_put", _every_second_write_is_lost, ("calm", 1)),
     "what was used is not written at the end": Planted(MemoryStore, "flush", _does_nothing, ("calm", 1)),
     "no answer is taken for a no": Planted(errors, "is_open", _returns(value=False), ("successors", 1)),

@@ -11,6 +11,7 @@ PROFILES = list(profiles.PROFILES)
 FOUND = [
     ("calm", 1115),
     ("lines", 1017),
+    ("nodes", 3008),
     ("reserved", 1035),
     ("reserved", 1138),
     ("reserved", 1176),
@@ -20,4 +21,6 @@ FOUND = [
     ("storm", 1417),
     ("users", 3029),
     ("all", 4145),
+    ("reserved", 3013),
+    ("storm", 3020),
 ]

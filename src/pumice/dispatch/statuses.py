@@ -152,7 +152,7 @@ class Statuses:
         is_admitted = report.phase == PodGroupPhase.INQUEUE.value
         if is_admitted and self._is_forming(report):
             # its admission alone is worth a word
-            admission = {"metadata": {"uid": report.uid}, "status": {"phase": report.phase}}
+            admission = {"metadata": _as_looked_at(group), "status": {"phase": report.phase}}
             return admission if status.phase != report.phase else None
         patch: dict[str, Any] = {}
         # A gang whose binds are under way says that it no longer waits together with Running: one write instead of two.
@@ -175,7 +175,7 @@ class Statuses:
                 self._settled[report.gang] = report, group
             return None
         return {
-            "metadata": {"uid": report.uid, **({"annotations": annotations} if annotations else {})},
+            "metadata": {**_as_looked_at(group), **({"annotations": annotations} if annotations else {})},
             **({"status": patch} if patch else {}),
         }
 
@@ -347,6 +347,12 @@ class Statuses:
                 self.unwritten = True
         finally:
             self._window.release()
+
+
+def _as_looked_at(group: PodGroup) -> dict[str, str]:
+    """A word that was long on its way must not land on what was written since."""
+    version = group.metadata.resource_version
+    return {"uid": group.metadata.uid, **({"resourceVersion": version} if version else {})}
 
 
 def _first_members(verdicts: Sequence[PodVerdict]) -> list[Task]:

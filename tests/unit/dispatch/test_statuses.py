@@ -94,6 +94,14 @@ async def test_a_report_that_is_under_way_while_the_group_is_replaced_does_not_r
     assert await phase_after(client, former, a_report(former["metadata"]["uid"])) == ("Pending", True)
 
 
+async def test_a_report_that_was_long_on_its_way_does_not_land_on_what_was_written_since(client):
+    """Else a reason from before comes back, and stays until somebody looks again."""
+    group = await make_group(client)
+    since = {"status": {"phase": "Inqueue"}}
+    await client.patch(PodGroup, "train", since, how=PatchType.MERGE, namespace="default")
+    assert await phase_after(client, group, a_report(group["metadata"]["uid"])) == ("Inqueue", True)
+
+
 async def test_what_was_said_of_pods_is_forgotten_once_they_no_longer_wait(client):
     """A scheduler lives for months, and every pod that ever waited would be remembered."""
     told = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": NO_ROOM.text}

@@ -19,7 +19,7 @@ from pumice.scheduling.core.statement import Eviction, Placement
 from pumice.scheduling.evicting import backoff, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.evicting.share_bound import ShareBound
-from pumice.scheduling.placing import pending, turns
+from pumice.scheduling.placing import members, pending, turns
 from pumice.scheduling.placing.heap import Heap
 from pumice.values import Mutable
 
@@ -169,16 +169,30 @@ class _Preempting(Mutable):
         if shape is not None and not pool.has_room(shape):
             return  # nobody of its own could go either
         own = [index[mate.node] for mate in gang.tasks_in(*EVICTABLE) if mate.node in index]
+        hopes = []  # members that simply fit: no decisions
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
             made = self._swap(statement, gang, task, pool, own)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
-                return
+                break
             if statement.evictions:
                 statement.commit()
             else:
-                session.kept.append(statement)  # it simply fits: a hope, not a decision
+                hopes.append(statement)
+        if hopes and not self._is_refused(gang, hopes[-1]):
+            session.kept += hopes
+        else:
+            for statement in reversed(hopes):
+                statement.rollback(remember=True)
+
+    def _is_refused(self, gang: GangState, last: Statement) -> bool:
+        """Whether a plugin keeps the gang from places that it would wait in; of half a gang nothing comes in any case."""
+        session = self.session
+        reason = session.points.veto.of(gang, last) if session.is_pipelined(gang) else None
+        if reason is not None:
+            members.refuse(gang, reason)
+        return reason is not None
 
     def _swap(self, statement: Statement, gang: GangState, task: Task, pool: Pool, own: Sequence[int]) -> bool:
         """Room for the task where members of its own gang could go; elsewhere only where it simply fits."""

@@ -130,8 +130,13 @@ def may_evict(session: Session, gang: GangState) -> bool:
 
 
 def carry_out(session: Session, statement: Statement, gang: GangState) -> bool:
-    """Commit a plan, unless a plugin objects to it: then nothing of it is left, and the gang is told why."""
+    """Commit a plan, unless a plugin objects to it: then nothing of it is left, and the gang is told why.
+
+    What a plugin refuses to the gang in its turn (a reservation would not stand any more), it does not get by evictions either.
+    """
     reason = session.points.objection.of(gang, statement) if statement.evictions else None
+    if reason is None:
+        reason = session.points.veto.of(gang, statement)
     if reason is None:
         statement.commit()
         return True

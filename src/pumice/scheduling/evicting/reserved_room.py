@@ -81,6 +81,22 @@ class ReservedRoom:
         if places:
             self._place(gang, places)
 
+    def refuse(self, gang: GangState, places: Sequence[Placement]) -> None:
+        """The gang had its turn, and found no way to start. Where nobody has to leave any more and it is refused for something else than room
+        (its queue's share has become smaller), it would keep out others for nothing: its claim is over.
+        """
+        if places and gang.reasons and not self._is_being_left(gang):
+            self.ended[gang.key] = "its room is there, and the gang is refused all the same"
+            self.session.made_room_for.discard(gang.key)
+        else:
+            self.put_back(gang, places)
+
+    def _is_being_left(self, gang: GangState) -> bool:
+        """Whether victims of its claim are still where it is to go."""
+        claim, table = self.session.snapshot.claims[gang.key], self.session.room.table
+        nodes = {table.index[node] for _, node in claim.places if node in table.index}
+        return any(task.uid in claim.victims for node in nodes for task in table.tasks[node])
+
     def settle(self, gang: GangState, places: Sequence[Placement]) -> None:
         """The gang has started: hold the room of members that have not, or end the claim."""
         left = [place for place in places if gang.status(place.tasks[0]) is Status.PENDING]

@@ -80,7 +80,7 @@ def take(session: Session, gang: GangState, pending: PendingMembers) -> bool:
     own_room = session.reserved_room.lift(gang)
     statement = _find_places(session, gang, pending)
     if statement is None:
-        session.reserved_room.put_back(gang, own_room)
+        session.reserved_room.refuse(gang, own_room)
         session.points.unplaced.tell(gang)
         return False
     if session.is_ready(gang):

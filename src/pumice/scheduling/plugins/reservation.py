@@ -242,7 +242,10 @@ class ReservationPlugin(Plugin):
 
     def learn(self, session: Session) -> reservations.Reservations:
         standing = [*self.waiting.values(), *self.book.standing.values()]
-        still = [each for each in standing if not session.is_ready(each.gang)]
+        # Who starts, or has others leave for it, needs none.
+        still = [
+            each for each in standing if not session.is_ready(each.gang) and each.gang.key not in session.made_room_for
+        ]
         return reservations.remembered(session, still, self.book.ended)
 
 

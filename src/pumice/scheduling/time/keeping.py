@@ -43,12 +43,16 @@ def take_up(book: Book, is_entitled: Callable[[GangState], bool]) -> None:
                     found.append((gang, kept, recalled))
     fit = book.fit_together([each for *_, each in found if isinstance(each, Reservation)])
     for gang, kept, recalled in found:
-        if book.has_room(gang):
-            with session.turn_of(gang):
-                if isinstance(recalled, str):
-                    _renew(book, gang, kept, (Code.RESERVATION_NODE_LOST, recalled))
-                else:
-                    _confirm(book, recalled, kept, fits=fit)
+        with session.turn_of(gang):
+            if not book.has_room(gang):
+                # One before it was promised other room for a while, which left a place in the book, and is back.
+                book.ended[gang.key] = Ended(Code.RESERVATION_OUTRANKED, next(reversed(book.standing), ""), kept.time)
+            elif isinstance(recalled, str):
+                _renew(book, gang, kept, (Code.RESERVATION_NODE_LOST, recalled))
+            else:
+                _confirm(book, recalled, kept, fits=fit)
+        # One that was found anew may lie where a later one was to go.
+        fit = fit and book.standing.get(gang.key) is recalled
 
 
 def _recalled(book: Book, kept: Kept) -> Reservation | str | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.time.planning import Book
     from pumice.scheduling.time.reservations import Reservation
 
+_PLACED = frozenset({Status.ALLOCATED, Status.PIPELINED})
 DETOURS_MAX = 64  # in one cycle that come to nothing
 
 
@@ -153,9 +154,8 @@ class Passing:
 
     def _taken_by(self, gang: GangState) -> Freed:
         """What the gang's queue would have more if the gang had not been placed."""
-        placed = dict(gang.occupied)
-        amounts.add(placed, gang.gang.occupied, -1)
-        return {gang.queue: placed}
+        places = gang.places.items()
+        return {gang.queue: amounts.sum_of(task.request.amounts for task, (status, _) in places if status in _PLACED)}
 
 
 def was_refused(gang: GangState) -> bool:

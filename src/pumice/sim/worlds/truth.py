@@ -104,7 +104,7 @@ class Truth:
     def _note_limits(self, view: View, now: float) -> None:
         self._totals.put(now, view.total)
         for queue in view.queues:
-            self._ceilings[queue].put(now, max(view.ceiling(queue), 0))
+            self._ceilings[queue].put(now, view.ceiling(queue))
 
     def check_reservation(self, key: str, gang: GangSeen, group: PodGroup, leader: str) -> None:
         """A time that a gang was told becomes later only for a cause that it is told, too; a new leader may know nothing of it."""
@@ -187,12 +187,12 @@ class View:
         self.devices = witness.devices
         self.volumes = witness.volumes
         self._members: dict[str, list[PodSeen]] = collections.defaultdict(list)
-        self.is_being_left = False  # somebody is on the way out, and leaves room
+        self.being_left: set[str] = set()  # nodes that somebody is on the way out of
         for pod in witness.pods.values():
-            if pod.is_leaving:
-                self.is_being_left |= bool(pod.node)
-            else:
+            if not pod.is_leaving:
                 self._members[pod.group].append(pod)
+            elif pod.node:
+                self.being_left.add(pod.node)
 
     def gang(self, key: str) -> Gang:
         return Gang(key, self.groups[key], self._members[key])
@@ -226,6 +226,13 @@ class View:
                 found[group.spec.queue if group is not None else ""] += pod.gpus
         return found
 
+    def taken(self, gang: Gang) -> int:
+        """GPUs that its queue is charged for: what it holds, and what others leave for its other gangs."""
+        own = (each for each in self.waiting(gang.key) if each.queue == gang.queue)
+        return self.held[gang.queue] + sum(
+            pod.gpus for each in own for pod in each.pods if not pod.node and pod.nominated in self.being_left
+        )
+
     def has_places(self, gang: Gang) -> bool:
         """Whether all that it lacks would find room, and nobody else is promised any."""
         room = {name: max(free, 0) // gang.gpus for name, free in self.free.items()} if gang.gpus else {}
@@ -252,9 +259,10 @@ class View:
         )
 
     def ceiling(self, queue: str) -> int:
-        """The GPUs that a queue may hold."""
-        kept = sum(own for other, own in self._witness.guarantees.items() if other != queue)
-        return min(self._witness.limits[queue].now(), self.total - kept)
+        """The GPUs that a queue may hold; its own guarantee is among them, also while the cluster is smaller than all guarantees."""
+        guarantees = self._witness.guarantees
+        free = max(self.total - sum(guarantees.values()), 0)
+        return min(self._witness.limits[queue].now(), free + guarantees.get(queue, 0))
 
     def admitted(self, but: Gang, queue: str | None = None) -> int:
         """GPUs that were promised to gangs when they were admitted."""
@@ -332,13 +340,11 @@ def _quota(view: View, gang: Gang, claim: Claim) -> bool:
 
 
 def _quota_used(view: View, gang: Gang, claim: Claim) -> bool:
-    return _is_own_queue(gang, claim) and (view.held[gang.queue] + gang.missing * gang.gpus > view.ceiling(gang.queue))
+    return _is_own_queue(gang, claim) and (view.taken(gang) + gang.missing * gang.gpus > view.ceiling(gang.queue))
 
 
 def _share_used(view: View, gang: Gang, claim: Claim) -> bool:
-    return _is_own_queue(gang, claim) and (
-        view.held[gang.queue] + gang.missing * gang.gpus > view.shares.get(gang.queue, 0)
-    )
+    return _is_own_queue(gang, claim) and (view.taken(gang) + gang.missing * gang.gpus > view.shares.get(gang.queue, 0))
 
 
 def _share_too_small(view: View, gang: Gang, claim: Claim) -> bool:
@@ -387,7 +393,7 @@ def _reserved_for_others(view: View, gang: Gang, claim: Claim) -> bool:
 
 def _promised_places(view: View, gang: Gang, claim: Claim) -> bool:
     del gang, claim
-    return view.is_being_left
+    return bool(view.being_left)
 
 
 def _keeps_out(view: View, gang: Gang, claim: Claim) -> bool:

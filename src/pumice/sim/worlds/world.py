@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import gc
 import hashlib
 import random
@@ -268,14 +269,15 @@ class World:
 
     def _populate(self) -> None:
         chosen = policies.chosen(self.story.policy)
-        place, flight = replicas.memory_place(), Plans(self.witness)
-        served = Served(grace_s=GRACE_S, memory_place=place, flight=flight, meters=replicas.UNREAD)
+        place = replicas.memory_place()
         self._machine("nodes", is_shaken=False)
         hardware = {"has_devices": self.story.has_devices, "has_volumes": self.story.has_volumes}
         self.launch("nodes", lambda own: replicas.nodes(own, list(self.nodes.values()), **hardware))
         for number in range(self.story.schedulers):
             self._machine(f"scheduler-{number}", is_shaken=True)
-            self.launch(f"scheduler-{number}", lambda own: replicas.scheduler(own, chosen, served))
+            flight = Plans(self.witness)
+            served = Served(grace_s=GRACE_S, memory_place=place, flight=flight, meters=replicas.UNREAD)
+            self.launch(f"scheduler-{number}", functools.partial(replicas.scheduler, policy=chosen, served=served))
         for number in range(self.story.controllers):
             self._machine(f"controllers-{number}", is_shaken=True)
             self.launch(f"controllers-{number}", self._controllers)

@@ -220,6 +220,26 @@ def test_a_claim_on_a_node_that_is_gone_ends():
     assert binds(decisions) == {"g-w-0": "n1"}
 
 
+def test_a_claim_ends_when_its_room_is_there_and_the_queue_has_no_share_for_the_gang_any_more():
+    """It was made while nobody else wanted any. Now `ours` deserves two of four, and a gang of two need not wait for one of three that cannot start."""
+    sharing = policy("allocate", "priority gang", "proportion")
+    four = a_node("n1", cpu="4", memory="4Gi", pods="4")
+    queues = [a_queue("ours"), a_queue("theirs")]
+    large = a_gang("g", 3, memory="1Gi", group=of("high", queue="ours"))
+    small = a_gang("small", 2, memory="1Gi", group=of("low", queue="ours"))
+    theirs = a_gang("big", 4, memory="1Gi", group={"queue": "theirs"})
+    claim = a_claim("g", "g-w-0", "g-w-1", "g-w-2")
+    world = [four, queues, large, small, theirs]
+    while_they_leave = plan(*world, leaving("old-w-0", memory="1Gi"), claim, policy=sharing)
+    assert while_they_leave.unclaims == {}
+    decisions = plan(*world, claim, policy=sharing)
+    assert decisions.unclaims == {"default/g": "its room is there, and the gang is refused all the same"}
+    assert [each.code.value for each in report(decisions, "g").reasons] == ["QueueShareTooSmall"]
+    assert binds(plan(*world, policy=sharing)) == {"small-w-0": "n1", "small-w-1": "n1"}
+    lending = policy("allocate, lend", "priority gang", "proportion")
+    assert sorted(binds(plan(*world, claim, policy=lending))) == ["g-w-0", "g-w-1", "g-w-2"]
+
+
 # ------------------------------------------------------------------------------------------------------ its holder is no victim
 
 

@@ -10,8 +10,10 @@ from tests.unit.scheduling.clusters import (
     a_gang,
     a_hyper_node,
     a_node,
+    a_pod,
     a_priority_class,
     a_queue,
+    evicted,
     plan_for,
     policy,
     promised,
@@ -311,6 +313,61 @@ def test_a_queue_keeps_what_a_reservation_will_need_of_its_quota():
     assert started(plan_for(*things, short, policy=rules("capacity"))) == {"short": 2}
 
 
+@pytest.mark.parametrize("actions", ["allocate, preempt", "allocate, reclaim", "allocate"])
+@pytest.mark.parametrize("is_being_left", [False, True])
+def test_nobody_is_promised_what_a_reservation_will_need_of_its_queues_quota(actions, is_being_left):
+    """As above: `long` may not start, so it may not hold places either, by preemption or in room that others leave."""
+    queues = [a_queue("q", capability={"cpu": "4"}), a_queue()]
+    held = a_gang("x", 2, running=["n1", "n1"], status={"startTime": when(3000)}, group={
+        "queue": "q", "phase": "Running", "annotations": {ESTIMATE: "1000s"},
+    })  # fmt: skip
+    gone = [
+        a_pod(f"old-{node}", cpu="2", node=node, metadata={"deletionTimestamp": when(3600)}) for node in ("n2", "n3")
+    ]
+    large = waits("large", 3, created=10, group={"queue": "q"})
+    long = waits("long", 2, length="9h", created=20, group={"queue": "q"})
+    own = {"name": "reservation", "arguments": {"patience": "0s"}}
+    rules_ = policy(
+        actions, ["priority", {"name": "gang", "enablePreemptable": False}, own], ["predicates", "capacity"]
+    )
+    things = [*TWO, a_node("n3", cpu="2"), *queues, held, *(gone if is_being_left else ())]
+    decisions = plan_for(*things, large, long, policy=rules_)
+    assert report(decisions, "large").reservation.time == DAY + 4000 * instant.SECOND
+    assert not [pod for pod in promised(decisions) if pod.startswith("long")]
+    assert codes(decisions, "long") == {"WouldDelay"}
+
+
+@pytest.mark.parametrize(("length", "victims"), [("9h", []), ("5m", ["z-w-0"])])
+def test_nobody_is_evicted_for_a_gang_that_would_delay_one_before_it(length, victims):
+    """q may hold 4: `x` has 2 of them until 4000, `large` gets 3 then, and `z` 1. A gang of 2 in place of `z` would leave it 2."""
+
+    def running(name, node, until_s, size, **group):
+        notes = {ESTIMATE: f"{until_s - 3000}s"}
+        status = {"startTime": when(3000)}
+        return a_gang(
+            name, size, running=[node] * size, status=status, group={"phase": "Running", "annotations": notes, **group}
+        )
+
+    nodes = [a_node(name, cpu="2") for name in ("n1", "n2", "n3")]
+    classes = [a_priority_class(name, value) for value, name in enumerate(("low", "middle", "high"), start=1)]
+    work = [
+        running("x", "n1", 4000, 2, queue="q", priority_class="high"),
+        running("y", "n2", 3900, 2, priority_class="high"),
+        running("z", "n3", 90000, 1, queue="q", priority_class="low"),
+    ]
+    large = waits("large", 3, created=10, group={"queue": "q", "priority_class": "high"})
+    next_ = waits("next", 2, length=length, created=20, group={"queue": "q", "priority_class": "middle"})
+    own = {"name": "reservation", "arguments": {"patience": "0s"}}
+    preempting = policy(
+        "allocate, preempt", ["priority", {"name": "gang", "enablePreemptable": False}, own], ["predicates", "capacity"]
+    )
+    queues = [a_queue("q", capability={"cpu": "4"}), a_queue()]
+    decisions = plan_for(*classes, *nodes, *queues, *work, large, next_, policy=preempting)
+    assert report(decisions, "large").reservation.time == DAY + 4000 * instant.SECOND
+    assert evicted(decisions) == victims
+    assert ("WouldDelay" in codes(decisions, "next")) is not bool(victims)
+
+
 def test_a_reservation_that_its_queue_has_no_share_for_any_more_keeps_nobody_out():
     """The whole cluster is reserved while nobody else wants any; then another queue does, and the two must not wait for each other."""
     queues = [a_queue("ours"), a_queue("theirs")]
@@ -435,6 +492,36 @@ def test_of_two_remembered_reservations_in_one_room_the_later_is_found_anew():
     after = plan_for(node, low, first, second, policy=rules(depth=16), memory=memory)
     assert kept(after)["first"] == (5000, {"n1": 1})
     assert kept(after)["second"][0] >= 5000 + both[0].length // instant.SECOND
+
+
+def test_who_moves_to_another_node_does_not_get_what_is_reserved_there_for_a_later_one():
+    """`n1` is cordoned: all that is reserved still has room, but `first` has to go elsewhere, and that is where `second` was to go."""
+    work = [runs("x", "n1", 4000, cpu="4"), runs("y", "n2", 5000, cpu="4")]
+    first, second = waits("first", 1, cpu="4", created=10), waits("second", 1, cpu="4", created=20, length="1h")
+    nodes = [a_node("n1", cpu="4"), a_node("n2", cpu="4")]
+    before = plan_for(
+        *nodes, *work, first, waits("between", 1, cpu="4", created=15, length="1h"), second, policy=rules(depth=16)
+    )
+    assert kept(before) == {"first": (4000, {"n1": 1}), "between": (4600, {"n1": 1}), "second": (5000, {"n2": 1})}
+    cordoned = [a_node("n1", cpu="4", spec={"unschedulable": True}), nodes[1]]
+    after = plan_for(*cordoned, *work, first, second, policy=rules(depth=16), memory=before.memory)
+    assert kept(after) == {"first": (5000, {"n2": 1}), "second": (5600, {"n2": 1})}
+
+
+def test_who_loses_its_place_in_the_book_to_one_whose_promise_came_to_nothing_is_told_so():
+    """One gang at a time has a reservation: `second` got one while `first` was promised other room."""
+    nodes = [a_node("n1", cpu="4"), a_node("n2", cpu="4")]
+    work = [runs("x", "n1", 4000, cpu="4"), runs("y", "n2", 5000, cpu="4")]
+    first, second = waits("first", 1, cpu="4", created=10), waits("second", 1, cpu="4", created=20)
+    both = plan_for(*nodes, *work, first, second, policy=rules(depth=2)).memory
+    assert [each.time - DAY for each in both.of(reservations.SLOT).kept] == [
+        4000 * instant.SECOND,
+        4600 * instant.SECOND,
+    ]
+    after = plan_for(*nodes, *work, first, second, policy=rules(depth=1), memory=both)
+    assert kept(after) == {"first": (4000, {"n1": 1})}
+    (told,) = [each for each in report(after, "second").reasons if each.code.value == "ReservationOutranked"]
+    assert (told.facts.gang, told.facts.former, told.facts.until) == ("default/first", when(4600), "")
 
 
 def test_who_is_promised_what_others_leave_behind_keeps_its_time_until_it_starts():
