@@ -20,7 +20,7 @@ from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.memory import Slot
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing import fragmentation
@@ -30,11 +30,13 @@ from pumice.scheduling.placing.constraints.shared_gpus import Ask
 from pumice.scheduling.placing.fragmentation import CARDS, CardTable, Known, Pool, Typical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.core.plugin import Holder
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -97,6 +99,7 @@ class Fragmentation(Plugin):
 
     args_type = Args
     memory = SLOT
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -105,13 +108,20 @@ class Fragmentation(Plugin):
     def open(self, session: Session) -> None:
         self.session = session
         self.book = session.shared(CardBook)
+        self.recent = session.memory.of(SLOT).kinds  # started lately, by earlier cycles
+        self.coming: Counter[Typical] = Counter()  # while it stays open: those that wait are no gangs of the session
         self._pools: dict[str, Pool] | None = None
         self._kinds: dict[tuple[Request, Ask | None], Typical | None] = {}
         self._paths: dict[tuple[Ask, State], list[int]] = {}
         self.gpu_rows = [row for row, name in enumerate(session.room.table.axis.names) if self.args.counted(name)]
         if self.args.weight:
             session.on.declare(Reads.NOTHING)
-            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards))
+            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards), lasts=False)
+
+    def open_books(self, session: Session) -> Books | None:
+        """Where no node has cards that pods share."""
+        del session
+        return None if self.book.boards else _Starts(self)
 
     # ------------------------------------------------------------------------------------------------- what is likely to come
 
@@ -135,7 +145,8 @@ class Fragmentation(Plugin):
         """The most frequent kinds of pods, with how often they come."""
         if self.args.shapes:
             return [_given(each, self.args) for each in self.args.shapes]
-        counts = self._recent()
+        counts = self.started_lately()
+        counts.update(self.coming)
         for gang in self.session.restless:
             if gang.gang.counts[Status.PENDING]:
                 waiting = [task for task in gang.gang.tasks if task.status is Status.PENDING]
@@ -145,11 +156,10 @@ class Fragmentation(Plugin):
                         counts[kind] += number
         return _foremost(counts, TYPICAL_MAX)
 
-    def _recent(self) -> Counter[Typical]:
+    def started_lately(self) -> Counter[Typical]:
         """What earlier cycles have started; a scheduler without a past looks at what runs."""
-        known = self.session.memory.of(SLOT).kinds
-        if known:
-            return Counter(dict(known))
+        if self.recent:
+            return Counter(dict(self.recent))
         running = (
             task
             for gang in (self.session.snapshot.gangs[key] for key in self.session.gangs)  # their states are not needed
@@ -171,17 +181,19 @@ class Fragmentation(Plugin):
                 self.table = CardTable(self._pools[CARDS])
         return self._pools
 
+    def expect(self, coming: Counter[Typical]) -> None:
+        """From now on the plugin, which stays open, sees these wait, beside what was started until now."""
+        self.coming, self._pools = coming, None
+
     def learn(self, session: Session) -> Recent | None:
         """Pods that this cycle starts join those of before."""
-        counts = self._recent()
+        counts = self.started_lately()
         for operation, _ in session.accepted:
             if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
                 kind = self.kind(operation.tasks[0])
                 if kind is not None:
                     counts[kind] += len(operation.tasks)
-        while sum(counts.values()) > RECENT_MAX:
-            counts = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
-        return Recent(tuple(_foremost(counts, REMEMBERED_MAX)))
+        return Recent(_remembered(counts))
 
     # ------------------------------------------------------------------------------------------------- scores
 
@@ -252,6 +264,42 @@ class Fragmentation(Plugin):
                 path.append(self.table.number(reached))
             self._paths[ask, state] = path
         return path
+
+
+class _Starts(Books):
+    """Pods that start while the plugin stays open join those of before, instant by instant."""
+
+    def __init__(self, plugin: Fragmentation) -> None:
+        self._plugin = plugin
+
+    def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder]:
+        del now
+        self._plugin.expect(self._kinds(coming))
+        return coming
+
+    def settle(self, started: Sequence[Holder], now: Instant) -> None:
+        del now
+        if started:
+            counts = self._plugin.started_lately()
+            counts.update(self._kinds(started))
+            self._plugin.recent = _remembered(counts)
+
+    def learned(self, now: Instant) -> Recent:
+        del now
+        return Recent(self._plugin.recent)
+
+    def _kinds(self, gangs: Sequence[Holder]) -> Counter[Typical]:
+        counts: Counter[Typical] = Counter()
+        for each in gangs:
+            if (kind := self._plugin.kind(each.task)) is not None:
+                counts[kind] += each.pods
+        return counts
+
+
+def _remembered(counts: Counter[Typical]) -> tuple[tuple[Typical, int], ...]:
+    while sum(counts.values()) > RECENT_MAX:
+        counts = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
+    return tuple(_foremost(counts, REMEMBERED_MAX))
 
 
 def _counted(pool: Pool, basis: Scores, total: Column, positions: Indexes | slice) -> Scores:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 Scores = NDArray[np.float64]
 Indexes = NDArray[np.intp]
+_ALL = slice(None)
 
 
 class Pull(Value, eq=False):
@@ -226,21 +228,31 @@ class LiveScores(Registrations[LiveScore]):
 class LoadScore(Value):
     score: Callable[[Shape, Pairs], Scores | None]
     looks_beyond: Callable[[], bool]
+    lasts: bool
 
 
 class LoadScores(Registrations[LoadScore]):
     """Scores are added up."""
 
     def __call__(
-        self, score: Callable[[Shape, Pairs], Scores | None], *, looks_beyond: Callable[[], bool] = lambda: True
+        self,
+        score: Callable[[Shape, Pairs], Scores | None],
+        *,
+        looks_beyond: Callable[[], bool] = lambda: True,
+        lasts: bool = True,
     ) -> None:
         """`looks_beyond`: whether the score follows from anything that changes in a cycle beside the pairs. Where it does not, a node that has
-        got back what it gave is not asked about again.
+        got back what it gave is not asked about again. One that does not last is another at the next instant, if the session stays open until then.
         """
-        self._add(LoadScore(score, looks_beyond))
+        self._add(LoadScore(score, looks_beyond, lasts))
 
-    def of(self, shape: Shape, pairs: Pairs) -> list[Scores]:
-        return [own for hook in self.hooks if (own := hook.call.score(shape, pairs)) is not None]
+    def of(self, shape: Shape, pairs: Pairs, which: slice = _ALL) -> list[Scores]:
+        return [own for hook in self.hooks[which] if (own := hook.call.score(shape, pairs)) is not None]
+
+    def lasting(self) -> int:
+        """How many of them last, up to the first that does not."""
+        lasting = itertools.takewhile(lambda hook: hook.call.lasts, self.hooks)
+        return sum(1 for _ in lasting)
 
     def look_beyond(self) -> bool:
         return any(hook.call.looks_beyond() for hook in self.hooks)
