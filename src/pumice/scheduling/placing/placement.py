@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 BATCH_MAX = 256
 # Shapes whose scores of load are remembered; each costs nine bytes a node.
 LOADS_REMEMBERED_MAX = 64
-_ALL = slice(None)
 
 
 class Pairs(Value, eq=False):
@@ -101,16 +100,14 @@ class Loads:
 
 
 class Placer:
-    """Filters, scores and fills; knows nothing of gangs. Where the session stays open, scores that do not last are not remembered."""
+    """Filters, scores and fills; knows nothing of gangs."""
 
-    def __init__(self, session: Session, *, stays_open: bool = False) -> None:
+    def __init__(self, session: Session) -> None:
         self.points = session.points
         self.room = session.room
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
         self._loads: dict[tuple[Shape, bool], Remembered] = {}
         self._journal: Loads | None = None
-        lasting = self.points.load_score.lasting() if stays_open else None
-        self._remembered, self._passing = slice(lasting), slice(lasting, None) if stays_open else None
 
     @contextlib.contextmanager
     def apart(self) -> Iterator[None]:
@@ -234,23 +231,22 @@ class Placer:
         memory.seen = len(journal.changed)
         unknown = nodes[~memory.valid[nodes]]
         if len(unknown):
-            pairs = self._alone(shape, unknown, pipelining=pipelining)
-            memory.scores[unknown] = self._load(shape, pairs, np.zeros(len(unknown)), self._remembered)
+            copies = np.zeros(len(unknown), dtype=np.int64)
+            memory.scores[unknown] = self._load(shape, unknown, copies, pipelining=pipelining)
             memory.valid[unknown] = True
-        first: Scores = memory.scores[nodes]
-        if self._passing is None:
-            return first
-        return self._load(shape, self._alone(shape, nodes, pipelining=pipelining), first, self._passing)
+        return memory.scores[nodes]
 
-    def _alone(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Pairs:
-        """The nodes before the first copy."""
-        return Pairs(self.room, shape.demand, nodes, np.zeros(len(nodes), dtype=np.int64), pipelining)
-
-    def _load(self, shape: Shape, pairs: Pairs, total: Scores, which: slice = _ALL) -> Scores:
-        """With these of the load scores, in their order: sums of fractions depend on it."""
-        for own in self.points.load_score.of(shape, pairs, which):
+    def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:
+        pairs = Pairs(self.room, shape.demand, nodes, copies, pipelining)
+        total = np.zeros(len(nodes))
+        for own in self.points.load_score.of(shape, pairs):
             total = total + own
         return total
+
+    def _path(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Scores:
+        """The load scores of the nodes' first such pods, so many of each, one node after the other."""
+        copies = np.tile(np.arange(depth), len(nodes))
+        return self._load(shape, nodes.repeat(depth), copies, pipelining=pipelining)
 
     def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
         steady, differs = self._sum_fixed_scores(shape, candidates)
@@ -263,12 +259,11 @@ class Placer:
         nodes, fixed = candidates[top], fixed[top]
         caps = np.minimum(self.copies(shape, nodes, pipelining=pipelining), count)
         depth = int(caps.max())
-        copies = np.tile(np.arange(depth), len(nodes))
-        pairs = Pairs(self.room, shape.demand, nodes.repeat(depth), copies, pipelining)
-        scores = fixed.repeat(depth) + self._load(shape, pairs, np.zeros(len(copies)))
+        scores = fixed.repeat(depth) + self._path(shape, nodes, depth, pipelining=pipelining)
         lowest = np.minimum.accumulate(scores.reshape(len(nodes), depth), axis=1)
         lowest[np.arange(depth)[None, :] >= caps[:, None]] = -np.inf
         # nodes is ordered by first score; equal scores must go to the earlier node, so rank by node index.
+        copies = np.tile(np.arange(depth), len(nodes))
         sequence = np.lexsort((copies, nodes.repeat(depth), -lowest.ravel()))[: min(count, int(caps.sum()))]
         if differs:
             taken = sequence // depth

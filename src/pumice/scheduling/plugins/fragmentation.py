@@ -30,7 +30,7 @@ from pumice.scheduling.placing.constraints.shared_gpus import Ask
 from pumice.scheduling.placing.fragmentation import CARDS, CardTable, Known, Pool, Typical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.requests import Request
@@ -108,7 +108,7 @@ class Fragmentation(Plugin):
     def open(self, session: Session) -> None:
         self.session = session
         self.book = session.shared(CardBook)
-        self.recent = session.memory.of(SLOT).kinds  # started lately, by earlier cycles
+        self.recent = dict(session.memory.of(SLOT).kinds)  # started lately, by earlier cycles
         self.coming: Counter[Typical] = Counter()  # while it stays open: those that wait are no gangs of the session
         self._pools: dict[str, Pool] | None = None
         self._kinds: dict[tuple[Request, Ask | None], Typical | None] = {}
@@ -116,7 +116,7 @@ class Fragmentation(Plugin):
         self.gpu_rows = [row for row, name in enumerate(session.room.table.axis.names) if self.args.counted(name)]
         if self.args.weight:
             session.on.declare(Reads.NOTHING)
-            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards), lasts=False)
+            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards), parts=self)
 
     def open_books(self, session: Session) -> Books | None:
         """Where no node has cards that pods share."""
@@ -159,7 +159,7 @@ class Fragmentation(Plugin):
     def started_lately(self) -> Counter[Typical]:
         """What earlier cycles have started; a scheduler without a past looks at what runs."""
         if self.recent:
-            return Counter(dict(self.recent))
+            return Counter(self.recent)
         running = (
             task
             for gang in (self.session.snapshot.gangs[key] for key in self.session.gangs)  # their states are not needed
@@ -172,7 +172,7 @@ class Fragmentation(Plugin):
     def pools(self) -> dict[str, Pool]:
         """Typical pods by the GPUs that they ask for; asked once a cycle, so that scores do not change on the way."""
         if self._pools is None:
-            typical = self.typical()
+            typical = sorted(self.typical())
             total = sum(weight for _, weight in typical)
             names = dict.fromkeys(kind.pool for kind, _ in typical)
             self._pools = {name: Pool([pair for pair in typical if pair[0].pool == name], total) for name in names}
@@ -183,7 +183,15 @@ class Fragmentation(Plugin):
 
     def expect(self, coming: Counter[Typical]) -> None:
         """From now on the plugin, which stays open, sees these wait, beside what was started until now."""
-        self.coming, self._pools = coming, None
+        self.coming = coming
+        weights = dict(self.typical())
+        if self._pools is None or self.basis() != tuple(sorted(weights)):
+            self._pools = None
+            return
+        total = sum(weights.values())
+        for pool in self._pools.values():
+            pool.weigh([weights[kind] for kind in pool.typical], total)
+        self._known = {name: Known(len(self.session.room.table)) for name in self._pools}
 
     def learn(self, session: Session) -> Recent | None:
         """Pods that this cycle starts join those of before."""
@@ -193,7 +201,7 @@ class Fragmentation(Plugin):
                 kind = self.kind(operation.tasks[0])
                 if kind is not None:
                     counts[kind] += len(operation.tasks)
-        return Recent(_remembered(counts))
+        return Recent(_ranked(_remembered(counts)))
 
     # ------------------------------------------------------------------------------------------------- scores
 
@@ -214,9 +222,46 @@ class Fragmentation(Plugin):
                 after[2] = before[2] - shape.demand[row]
                 gained += self._known[name].look_up(pairs.nodes, before, partial(_counted, pool, before, total))
                 gained -= _counted(pool, after, total, _ALL)
-        total_weight = next(iter(pools.values())).total
+        return self._points(gained)
+
+    def _points(self, gained: Scores) -> Scores:
+        total_weight = next(iter(self.pools().values())).total
         gpus = gained / (2 * total_weight * fragmentation.CARD)
-        return gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
+        points: Scores = gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
+        return points
+
+    # While it stays open, what is likely to come is weighted anew at each instant; of one kind of pod, and of the same load, the score's part stays.
+
+    def basis(self) -> Hashable:
+        return tuple(kind for pool in self.pools().values() for kind in pool.typical)
+
+    def parts(self, shape: Shape, pairs: Pairs) -> Scores:
+        """What the score is the weighted sum of: for each pool a column for each typical pod, and one for all of them."""
+        rows = self.session.room.table.axis.rows
+        found = [np.zeros((len(pairs.nodes), 0))]
+        free = [_free(pairs, row) for row in (CPU_ROW, MEMORY_ROW)]
+        for name, pool in self.pools().items():
+            if (row := rows.get(name)) is None:
+                found.append(np.zeros((len(pairs.nodes), len(pool.typical) + 1)))
+                continue
+            total, own = pairs.allocatable(row), _free(pairs, row)
+            before, after = (
+                pool.beside(*free),
+                pool.beside(free[0] - shape.demand[CPU_ROW], free[1] - shape.demand[MEMORY_ROW]),
+            )
+            left = own - shape.demand[row]
+            found.append(pool.counted_parts(own, before, own >= total) - pool.counted_parts(left, after, left >= total))
+        return np.hstack(found)
+
+    def together(self, parts: Scores) -> Scores:
+        gained, at = np.zeros(len(parts)), 0
+        if not self.pools():
+            return gained
+        for pool in self.pools().values():
+            width = len(pool.typical) + 1
+            gained += pool.weighed(parts[:, at : at + width])
+            at += width
+        return self._points(gained)
 
     def _gained_of_cards(self, pool: Pool, shape: Shape, pairs: Pairs, before: Scores, after: Scores) -> Scores:
         """`before` and `after`: cpu and memory that are free, and room for the state of the cards."""
@@ -286,7 +331,7 @@ class _Starts(Books):
 
     def learned(self, now: Instant) -> Recent:
         del now
-        return Recent(self._plugin.recent)
+        return Recent(_ranked(self._plugin.recent))
 
     def _kinds(self, gangs: Sequence[Holder]) -> Counter[Typical]:
         counts: Counter[Typical] = Counter()
@@ -296,9 +341,13 @@ class _Starts(Books):
         return counts
 
 
-def _remembered(counts: Counter[Typical]) -> tuple[tuple[Typical, int], ...]:
+def _remembered(counts: Mapping[Typical, int]) -> dict[Typical, int]:
     while sum(counts.values()) > RECENT_MAX:
-        counts = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
+        counts = {kind: count // 2 for kind, count in counts.items() if count > 1}
+    return dict(_foremost(counts, REMEMBERED_MAX) if len(counts) > REMEMBERED_MAX else counts)
+
+
+def _ranked(counts: Mapping[Typical, int]) -> tuple[tuple[Typical, int], ...]:
     return tuple(_foremost(counts, REMEMBERED_MAX))
 
 
@@ -321,7 +370,7 @@ def _milli(where: str, text: str) -> int:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _foremost(counts: Counter[Typical], most: int) -> list[tuple[Typical, int]]:
+def _foremost(counts: Mapping[Typical, int], most: int) -> list[tuple[Typical, int]]:
     """The most frequent; of those that come as often, the largest."""
     return sorted(counts.items(), key=lambda pair: (-pair[1], -pair[0].gpu_milli, pair[0]))[:most]
 

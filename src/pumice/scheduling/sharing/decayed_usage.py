@@ -217,9 +217,9 @@ def remembered(now: Instant, usage: Mapping[Name, float], shares: Mapping[Name, 
 
 def _entries(usage: Mapping[Name, float], shares: Mapping[Name, float]) -> dict[Name, Entry]:
     entries = {
-        name: (usage.get(name, 0.0), shares.get(name, 0.0))
-        for name in {**usage, **shares}
-        if usage.get(name, 0.0) > FORGOTTEN or shares.get(name, 0.0) > 0
+        name: (own, share)
+        for name, own in {**dict.fromkeys(shares, 0.0), **usage}.items()
+        if (share := shares.get(name, 0.0)) > 0 or own > FORGOTTEN
     }
     return entries if sum(map(_bytes, entries)) <= USAGE_BYTES_MAX else _largest(entries)
 

@@ -18,7 +18,7 @@ from pumice.cluster.tasks import task_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.plugin import Holder, StaysOpen
-from pumice.scheduling.placing.placement import Placer
+from pumice.scheduling.placing.open_placer import OpenPlacer
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class DirectStarts:
         if self._is_refused:
             self._books = []
             return None
-        session.placer = Placer(session, stays_open=True)
+        session.placer = OpenPlacer(session)
         self._names = session.room.table.names
         self._session = session
         return session
@@ -222,12 +222,12 @@ def _places(session: Session, shape: Shape, pods: int) -> list[int] | None:
     room = session.room
     if len(room.touched) > TOUCHED_MAX:
         room.touched.clear()
-        session.placer = Placer(session, stays_open=True)
-    if not room.table.axis.rows.keys() >= shape.request.amounts.keys() or shape.copies(room.idle).sum() < pods:
+        session.placer = OpenPlacer(session)
+    if not room.table.axis.rows.keys() >= shape.request.amounts.keys() or session.placer.prefilter(shape) is not None:
+        return None
+    if pods > 1 and shape.copies(room.idle).sum() < pods:
         return None
     nodes: list[int] = []
-    if session.placer.prefilter(shape) is not None:
-        return None
     while len(nodes) < pods:
         places = session.placer.fill(shape, pods - len(nodes), task=shape.example)
         if not places.nodes or places.pipelined:

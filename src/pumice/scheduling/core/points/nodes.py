@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +16,7 @@ from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueInfo
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 Scores = NDArray[np.float64]
 Indexes = NDArray[np.intp]
-_ALL = slice(None)
 
 
 class Pull(Value, eq=False):
@@ -225,10 +223,23 @@ class LiveScores(Registrations[LiveScore]):
         return any(hook.call.concerns(shape) for hook in self.hooks)
 
 
+class Parts(Protocol):
+    """A score that is another at the next instant, if the session stays open until then, put together from parts that last."""
+
+    def basis(self) -> Hashable:
+        """What parts follow from, beside shape and pairs."""
+
+    def parts(self, shape: Shape, pairs: Pairs) -> Scores:
+        """A row for each pair."""
+
+    def together(self, parts: Scores) -> Scores:
+        """The score of this instant."""
+
+
 class LoadScore(Value):
     score: Callable[[Shape, Pairs], Scores | None]
     looks_beyond: Callable[[], bool]
-    lasts: bool
+    parts: Parts | None
 
 
 class LoadScores(Registrations[LoadScore]):
@@ -239,20 +250,15 @@ class LoadScores(Registrations[LoadScore]):
         score: Callable[[Shape, Pairs], Scores | None],
         *,
         looks_beyond: Callable[[], bool] = lambda: True,
-        lasts: bool = True,
+        parts: Parts | None = None,
     ) -> None:
         """`looks_beyond`: whether the score follows from anything that changes in a cycle beside the pairs. Where it does not, a node that has
-        got back what it gave is not asked about again. One that does not last is another at the next instant, if the session stays open until then.
+        got back what it gave is not asked about again. `parts`: of a score that does not last.
         """
-        self._add(LoadScore(score, looks_beyond, lasts))
+        self._add(LoadScore(score, looks_beyond, parts))
 
-    def of(self, shape: Shape, pairs: Pairs, which: slice = _ALL) -> list[Scores]:
-        return [own for hook in self.hooks[which] if (own := hook.call.score(shape, pairs)) is not None]
-
-    def lasting(self) -> int:
-        """How many of them last, up to the first that does not."""
-        lasting = itertools.takewhile(lambda hook: hook.call.lasts, self.hooks)
-        return sum(1 for _ in lasting)
+    def of(self, shape: Shape, pairs: Pairs) -> list[Scores]:
+        return [own for hook in self.hooks if (own := hook.call.score(shape, pairs)) is not None]
 
     def look_beyond(self) -> bool:
         return any(hook.call.looks_beyond() for hook in self.hooks)
