@@ -263,7 +263,7 @@ def _backlog(
 def _starts_directly(work: Sequence[Submission], policy: Policy, others: Iterable[Struct], settings: Settings) -> bool:
     """Where room, and the order in which gangs come, decide alone; with reservations, nothing that is learned from gangs that have ended, either."""
     of_others = not isinstance(settings.get("queues") or {}, Mapping) or bool(settings.get("extra_plugins"))
-    if settings.get("shows_all") or of_others or not direct_starts.is_plain(policy):
+    if settings.get("shows_all") or of_others or not direct_starts.may_start(policy):
         return False
     if any(each.objects for each in work) or not all(isinstance(each, PriorityClass) for each in others):
         return False
@@ -296,7 +296,8 @@ def _queue(name: str, weight: int, *, strict: bool) -> Queue:
 
 
 def _span(seconds: float) -> Duration:
-    return round(seconds * instant.SECOND)
+    """In whole microseconds, as pods tell when they start and end."""
+    return round(seconds * instant.SECOND / instant.MICROSECOND) * instant.MICROSECOND
 
 
 def _name(number: int) -> str:

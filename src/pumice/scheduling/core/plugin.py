@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import enum
 import operator
 from typing import TYPE_CHECKING, Any, ClassVar
-
-import msgspec
 
 from pumice.scheduling.core.arguments import Args
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import msgspec
 
     from pumice.api.meta import Struct
+    from pumice.cluster.amounts import Amounts
+    from pumice.cluster.gangs import GangSpec
+    from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.memory import Slot
     from pumice.scheduling.core.policy import PluginOption
@@ -33,6 +35,46 @@ class Watch(Value):
     concerns: Callable[[Any, Any], bool] = operator.ne
 
 
+class StaysOpen(enum.Enum):
+    """Whether a plugin may stay open while gangs start and end without a cycle (`scheduling/time/direct_starts.py`): `moved` is not told then, and
+    of all that it registers only filters and scores of nodes are asked.
+    """
+
+    NEVER = enum.auto()
+    WHILE_NOBODY_WAITS = enum.auto()  # it refuses nobody who comes then, if all who come at an instant find room
+    IN_LINE = enum.auto()  # nor does it have a say while gangs stand in line in strict queues, first come, first served
+
+
+class Holder(Value, eq=False):
+    """A gang that starts whole, or ends: of its `spec`, its name and its size may be another gang's that is like it in all else."""
+
+    queue: str
+    spec: GangSpec
+    task: Task  # as all of its pods are
+    pods: int
+    amounts: Amounts  # what all of them ask for
+
+
+class Books:
+    """What a plugin keeps up while it stays open, as its cycles at the same instants would. Here: nothing."""
+
+    def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder] | None:
+        """Those that come at an instant, in the order of their turns if all find room; None where a cycle has to say."""
+        del now
+        return coming
+
+    def ended(self, gang: Holder) -> None:
+        """At the instant of the next `settle` or `learned`."""
+
+    def settle(self, started: Sequence[Holder], now: Instant) -> None:
+        """An instant is over, at which these have started."""
+
+    def learned(self, now: Instant) -> msgspec.Struct | None:
+        """The plugin's memory for a cycle at this instant; None where it is what it was."""
+        del now
+        return None
+
+
 class Plugin:
     """Made anew for every cycle from its arguments; registers what it has to say in `open`. All else has a default.
 
@@ -47,12 +89,18 @@ class Plugin:
     # Whether it may be left out of a cycle that runs ahead while nobody waits: it learns nothing, names no next change, and has no say in
     # who is ready.
     only_for_waiting: ClassVar[bool] = False
+    stays_open: ClassVar[StaysOpen] = StaysOpen.NEVER
 
     def __init__(self, args: Any, option: PluginOption) -> None:
         """Most plugins keep some of their arguments."""
 
     def open(self, session: Session) -> None:
         raise NotImplementedError
+
+    def open_books(self, session: Session) -> Books | None:
+        """What it keeps up while it stays open; None where its arguments, or what the session knows, do not let it stay open."""
+        del session
+        return None if self.stays_open is StaysOpen.NEVER else Books()
 
     def next_change(self, session: Session) -> Instant | None:
         """After the last action: when the clock alone may change what the plugin says; None where it cannot."""

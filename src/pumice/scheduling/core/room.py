@@ -7,6 +7,7 @@ viewed    what kube-scheduler's scores look at: pipelined pods are there already
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,5 +69,6 @@ def _demand_by_node(demand: Column, nodes: Sequence[int], sign: int) -> tuple[Co
     """The distinct nodes, and the demand times the number of pods on each."""
     if len(nodes) == 1:
         return nodes[0], demand * sign  # a third of what a list of one node costs
-    where, counts = np.unique(np.asarray(nodes, dtype=np.intp), return_counts=True)
-    return where, demand[:, None] * (counts * sign)
+    counts = Counter(nodes)
+    where = np.fromiter(counts, dtype=np.intp, count=len(counts))
+    return where, demand[:, None] * (np.fromiter(counts.values(), dtype=np.int64, count=len(counts)) * sign)

@@ -162,9 +162,12 @@ class Shape(Mutable, eq=False):
         return fit
 
 
+_MANY = np.iinfo(np.int64).max
+
+
 def copies(free: Column, demand: Column, rows: Iterable[int]) -> Column:
     """How many pods that ask for so much fit into each column of free room, by the rows that they ask for."""
-    fit = np.full(free.shape[1:], np.iinfo(np.int64).max, dtype=np.int64)
+    fit = np.full(free.shape[1:], _MANY, dtype=np.int64)
     for row in rows:
         np.minimum(fit, free[row] // demand[row], out=fit)
     return np.maximum(fit, 0, out=fit)

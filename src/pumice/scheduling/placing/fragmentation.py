@@ -70,12 +70,16 @@ class Pool:
 
     def __init__(self, typical: Sequence[tuple[Typical, int]], total: int) -> None:
         self.typical = [each for each, _ in typical]
-        self.weights = np.array([weight for _, weight in typical], dtype=np.float64) * WHOLE_NODE
-        self.total = float(total) * WHOLE_NODE  # the weight of all pools
+        self.weigh([weight for _, weight in typical], total)
         self.cpu = np.array([each.cpu_milli for each in self.typical], dtype=np.float64)
         self.memory = np.array([each.memory_bytes for each in self.typical], dtype=np.float64)
         self._wants_cpu, self._wants_memory = self.cpu > 0, self.memory > 0
         self.gpus = np.array([each.gpus for each in self.typical], dtype=np.float64)
+
+    def weigh(self, weights: Sequence[int], total: int) -> None:
+        """How often each comes, and all of all pools."""
+        self.weights = np.array(weights, dtype=np.float64) * WHOLE_NODE
+        self.total = float(total) * WHOLE_NODE
 
     def beside(self, cpu: Scores, memory: Scores) -> Scores:
         """How many of each typical pod cpu and memory suffice for; of shape (nodes, typical)."""
@@ -90,22 +94,34 @@ class Pool:
 
     def counted(self, free: Scores, beside: Scores, whole: Mask) -> Scores:
         """Unusable thousandths, doubled and weighted, where GPUs are whole and counted; `whole`: nodes where none is in use."""
+        return self.weighed(self.counted_parts(free, beside, whole))
+
+    def counted_parts(self, free: Scores, beside: Scores, whole: Mask) -> Scores:
+        """The same before it is weighted: a column for each typical pod, and one for all of them."""
         copies = np.minimum(beside, np.floor(free[:, None] / self.gpus))
-        return self._sum(free, copies, np.zeros_like(copies), self.gpus[None, :], whole)
+        return _parts(free, copies, np.zeros_like(copies), self.gpus[None, :], whole)
+
+    def weighed(self, parts: Scores) -> Scores:
+        found: Scores = parts[:, :-1] @ self.weights + parts[:, -1] * (self.total / WHOLE_NODE)
+        return found
 
     def cards(self, table: CardTable, states: Indexes, beside: Scores) -> Scores:
         """The same for shared cards in these states."""
         copies = np.minimum(beside, table.copies[states])
-        return self._sum(table.free[states], copies, table.small[states], table.each[states], table.whole[states])
+        small, each = table.small[states], table.each[states]
+        return self.weighed(_parts(table.free[states], copies, small, each, table.whole[states]))
 
-    def _sum(self, free: Scores, copies: Scores, small: Scores, each: Scores, whole: Mask) -> Scores:
-        unusable = free[:, None] - copies * each
-        np.maximum(unusable, 0.0, out=unusable)
-        unusable += small
-        np.copyto(unusable, 2 * free[:, None], where=copies < 1)
-        found: Scores = unusable @ self.weights
-        broken: Scores = np.where(whole, 0.0, 2 * free) * (self.total / WHOLE_NODE)
-        return found + broken
+
+def _parts(free: Scores, copies: Scores, small: Scores, each: Scores, whole: Mask) -> Scores:
+    """Unusable thousandths, doubled, by typical pod; in the last column those of nodes that are in use."""
+    parts = np.empty((len(free), copies.shape[1] + 1))
+    unusable = parts[:, :-1]
+    np.subtract(free[:, None], copies * each, out=unusable)
+    np.maximum(unusable, 0.0, out=unusable)
+    unusable += small
+    np.copyto(unusable, 2 * free[:, None], where=copies < 1)
+    parts[:, -1] = np.where(whole, 0.0, 2 * free)
+    return parts
 
 
 class Known:

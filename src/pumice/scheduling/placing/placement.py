@@ -245,6 +245,11 @@ class Placer:
             total = total + own
         return total
 
+    def _path(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Scores:
+        """The load scores of the nodes' first such pods, so many of each, one node after the other."""
+        copies = np.tile(np.arange(depth), len(nodes))
+        return self._load(shape, nodes.repeat(depth), copies, pipelining=pipelining)
+
     def _batch(self, shape: Shape, count: int, candidates: Indexes, *, pipelining: bool) -> list[int]:
         steady, differs = self._sum_fixed_scores(shape, candidates)
         fixed = steady
@@ -256,11 +261,11 @@ class Placer:
         nodes, fixed = candidates[top], fixed[top]
         caps = np.minimum(self.copies(shape, nodes, pipelining=pipelining), count)
         depth = int(caps.max())
-        copies = np.tile(np.arange(depth), len(nodes))
-        scores = fixed.repeat(depth) + self._load(shape, nodes.repeat(depth), copies, pipelining=pipelining)
+        scores = fixed.repeat(depth) + self._path(shape, nodes, depth, pipelining=pipelining)
         lowest = np.minimum.accumulate(scores.reshape(len(nodes), depth), axis=1)
         lowest[np.arange(depth)[None, :] >= caps[:, None]] = -np.inf
         # nodes is ordered by first score; equal scores must go to the earlier node, so rank by node index.
+        copies = np.tile(np.arange(depth), len(nodes))
         sequence = np.lexsort((copies, nodes.repeat(depth), -lowest.ravel()))[: min(count, int(caps.sum()))]
         if differs:
             taken = sequence // depth

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Binpack(Plugin):
 
     args_type = Args
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

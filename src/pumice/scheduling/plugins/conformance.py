@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Bound
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ class Conformance(Plugin):
     essential = True
 
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def open(self, session: Session) -> None:
         on = session.on

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.card_book import CardBook
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.plugin import Books
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -94,6 +95,7 @@ class DeviceShare(Plugin):
 
     args_type = Args
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
@@ -118,6 +120,10 @@ class DeviceShare(Plugin):
             on.moved(self.moved)
             on.annotate(self.annotate)
             on.node_lock(self.lock)
+
+    def open_books(self, session: Session) -> Books | None:
+        """Where no node has cards that pods share."""
+        return super().open_books(session) if self.way is None or not self.book.boards else None
 
     def _rules(self, task: Task) -> frozenset[str]:
         if not self.args.exclusive:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.sharing import hdrf
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.arguments import Args
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.plugin import Books
     from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -54,6 +55,7 @@ class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del args
@@ -72,6 +74,10 @@ class Drf(Plugin):
         self.tree: hdrf.ShareTree | None = None
         if self.hierarchical:
             self._open_tree(session)
+
+    def open_books(self, session: Session) -> Books | None:
+        """Gangs that come hold nothing; whole queues are compared by what they hold."""
+        return super().open_books(session) if not self.hierarchical else None
 
     def _open_tree(self, session: Session) -> None:
         queues = {name: session.queues[name] for name in sorted(session.queues)}

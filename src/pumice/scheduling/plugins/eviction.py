@@ -21,7 +21,7 @@ from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.memory import Slot
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import history, reversal
@@ -113,6 +113,7 @@ class EvictionPlugin(Plugin):
     """Protects victims, holds claimants back, orders victims, and objects to plans that would be undone."""
 
     essential = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
     args_type = Args
     memory = Slot("eviction-notes", Notes)
 

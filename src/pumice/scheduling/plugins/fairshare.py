@@ -18,14 +18,14 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.steady import AmountSum
 from pumice.scheduling.sharing import decayed_usage
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
 from pumice.scheduling.sharing.queue_tree import queue_tree
+from pumice.scheduling.sharing.usage_books import Account, UsageBooks
 from pumice.telemetry.catalogue import Metric, MetricKind
-from pumice.values import Mutable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -101,35 +101,6 @@ class Args(arguments.Args, frozen=True, kw_only=True):
         arguments.duration("charge-ahead", self.ahead_text)
 
 
-class Account(Mutable, eq=False):
-    """A queue, or a user in a queue: what it has used until now, and what it holds in this session."""
-
-    name: Name
-    weight: float
-    used: float
-    share_of: Callable[[Amounts], float]
-    ahead: float  # seconds
-    base: MutableAmounts = msgspec.field(default_factory=dict)  # held when the session began
-    held: MutableAmounts = msgspec.field(default_factory=dict)  # with what this session places and admits
-    _standing: float | None = None
-
-    def move(self, more: Amounts, times: int) -> None:
-        amounts.add(self.held, more, times)
-        self._standing = None
-
-    @property
-    def standing(self) -> float:
-        """The least goes first."""
-        if self._standing is None:
-            self._standing = self.charged / self.weight
-        return self._standing
-
-    @property
-    def charged(self) -> float:
-        """Usage, and what is held as if it were held for some time: nobody takes all the room in one cycle unseen."""
-        return self.used + self.ahead * self.share_of(self.held)
-
-
 class _Users:
     """What steady gangs hold, by queue and user, and how many have which priority."""
 
@@ -184,6 +155,7 @@ class Fairshare(Plugin):
 
     args_type = Args
     memory = decayed_usage.SLOT
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
     metrics = (
         USAGE := Metric(
             "pumice_fairshare_usage_ratio",
@@ -230,6 +202,19 @@ class Fairshare(Plugin):
         on.moved(self.moved)
         on.enqueued(self.enqueued)
         on.close(self.publish)
+
+    def open_books(self, session: Session) -> UsageBooks | None:
+        memory, trusts_label = session.memory.of(decayed_usage.SLOT), self.args.trust_user_label
+        if memory.at is None:
+            return None  # no cycle has looked at what is held
+        ledger = decayed_usage.Ledger(memory, self.decay, self.share_of)
+        books = UsageBooks(
+            ledger, self.paths, self.new_account, trusts_label=trusts_label, ranks_by_usage=self.ranks_by_usage
+        )
+        for name, account in self.accounts.items():
+            if account.base:
+                ledger.hold(name, account.base)
+        return books
 
     # ------------------------------------------------------------------------------------------------- accounts
 
@@ -285,9 +270,11 @@ class Fairshare(Plugin):
         name = (queue, user)
         found = self.accounts.get(name)
         if found is None:
-            found = Account(name, self.weight_of(queue, user), self.usage.get(name, 0.0), self.share_of, self.ahead)
-            self.accounts[name] = found
+            found = self.accounts[name] = self.new_account(name, self.usage.get(name, 0.0))
         return found
+
+    def new_account(self, name: Name, used: float) -> Account:
+        return Account(name, self.weight_of(*name), used, self.share_of, self.ahead)
 
     def weight_of(self, queue: str, user: str) -> float:
         if user:
@@ -365,8 +352,13 @@ class Fairshare(Plugin):
                 return own.standing - other.standing
         return len(theirs) - len(mine)  # a queue with children comes after them
 
+    @property
+    def ranks_by_usage(self) -> bool:
+        """Whether nothing but its user's usage says where a gang stands in its queue."""
+        return self.args.factors == FactorWeights()
+
     def rank(self) -> Callable[[GangState], float]:
-        if self.args.factors == FactorWeights():
+        if self.ranks_by_usage:
             return lambda gang: 0.0 if gang.holder is None else gang.holder.standing
         scale = _Scale(self)
         return lambda gang: -scale.total(scale.values(gang))

@@ -20,7 +20,7 @@ from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.memory import Slot
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing import fragmentation
@@ -30,11 +30,13 @@ from pumice.scheduling.placing.constraints.shared_gpus import Ask
 from pumice.scheduling.placing.fragmentation import CARDS, CardTable, Known, Pool, Typical
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
+    from pumice.scheduling.core.plugin import Holder
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -97,6 +99,7 @@ class Fragmentation(Plugin):
 
     args_type = Args
     memory = SLOT
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -105,13 +108,20 @@ class Fragmentation(Plugin):
     def open(self, session: Session) -> None:
         self.session = session
         self.book = session.shared(CardBook)
+        self.recent = dict(session.memory.of(SLOT).kinds)  # started lately, by earlier cycles
+        self.coming: Counter[Typical] = Counter()  # while it stays open: those that wait are no gangs of the session
         self._pools: dict[str, Pool] | None = None
         self._kinds: dict[tuple[Request, Ask | None], Typical | None] = {}
         self._paths: dict[tuple[Ask, State], list[int]] = {}
         self.gpu_rows = [row for row, name in enumerate(session.room.table.axis.names) if self.args.counted(name)]
         if self.args.weight:
             session.on.declare(Reads.NOTHING)
-            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards))
+            session.on.load_score(self.score, looks_beyond=lambda: bool(self.book.boards), parts=self)
+
+    def open_books(self, session: Session) -> Books | None:
+        """Where no node has cards that pods share."""
+        del session
+        return None if self.book.boards else _Starts(self)
 
     # ------------------------------------------------------------------------------------------------- what is likely to come
 
@@ -135,7 +145,8 @@ class Fragmentation(Plugin):
         """The most frequent kinds of pods, with how often they come."""
         if self.args.shapes:
             return [_given(each, self.args) for each in self.args.shapes]
-        counts = self._recent()
+        counts = self.started_lately()
+        counts.update(self.coming)
         for gang in self.session.restless:
             if gang.gang.counts[Status.PENDING]:
                 waiting = [task for task in gang.gang.tasks if task.status is Status.PENDING]
@@ -145,11 +156,10 @@ class Fragmentation(Plugin):
                         counts[kind] += number
         return _foremost(counts, TYPICAL_MAX)
 
-    def _recent(self) -> Counter[Typical]:
+    def started_lately(self) -> Counter[Typical]:
         """What earlier cycles have started; a scheduler without a past looks at what runs."""
-        known = self.session.memory.of(SLOT).kinds
-        if known:
-            return Counter(dict(known))
+        if self.recent:
+            return Counter(self.recent)
         running = (
             task
             for gang in (self.session.snapshot.gangs[key] for key in self.session.gangs)  # their states are not needed
@@ -162,7 +172,7 @@ class Fragmentation(Plugin):
     def pools(self) -> dict[str, Pool]:
         """Typical pods by the GPUs that they ask for; asked once a cycle, so that scores do not change on the way."""
         if self._pools is None:
-            typical = self.typical()
+            typical = sorted(self.typical())
             total = sum(weight for _, weight in typical)
             names = dict.fromkeys(kind.pool for kind, _ in typical)
             self._pools = {name: Pool([pair for pair in typical if pair[0].pool == name], total) for name in names}
@@ -171,17 +181,27 @@ class Fragmentation(Plugin):
                 self.table = CardTable(self._pools[CARDS])
         return self._pools
 
+    def expect(self, coming: Counter[Typical]) -> None:
+        """From now on the plugin, which stays open, sees these wait, beside what was started until now."""
+        self.coming = coming
+        weights = dict(self.typical())
+        if self._pools is None or self.basis() != tuple(sorted(weights)):
+            self._pools = None
+            return
+        total = sum(weights.values())
+        for pool in self._pools.values():
+            pool.weigh([weights[kind] for kind in pool.typical], total)
+        self._known = {name: Known(len(self.session.room.table)) for name in self._pools}
+
     def learn(self, session: Session) -> Recent | None:
         """Pods that this cycle starts join those of before."""
-        counts = self._recent()
+        counts = self.started_lately()
         for operation, _ in session.accepted:
             if isinstance(operation, Placement) and operation.status is Status.ALLOCATED:
                 kind = self.kind(operation.tasks[0])
                 if kind is not None:
                     counts[kind] += len(operation.tasks)
-        while sum(counts.values()) > RECENT_MAX:
-            counts = Counter({kind: count // 2 for kind, count in counts.items() if count > 1})
-        return Recent(tuple(_foremost(counts, REMEMBERED_MAX)))
+        return Recent(_ranked(_remembered(counts)))
 
     # ------------------------------------------------------------------------------------------------- scores
 
@@ -202,9 +222,46 @@ class Fragmentation(Plugin):
                 after[2] = before[2] - shape.demand[row]
                 gained += self._known[name].look_up(pairs.nodes, before, partial(_counted, pool, before, total))
                 gained -= _counted(pool, after, total, _ALL)
-        total_weight = next(iter(pools.values())).total
+        return self._points(gained)
+
+    def _points(self, gained: Scores) -> Scores:
+        total_weight = next(iter(self.pools().values())).total
         gpus = gained / (2 * total_weight * fragmentation.CARD)
-        return gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
+        points: Scores = gpus / (1.0 + np.abs(gpus)) * (POINTS * self.args.weight)
+        return points
+
+    # While it stays open, what is likely to come is weighted anew at each instant; of one kind of pod, and of the same load, the score's part stays.
+
+    def basis(self) -> Hashable:
+        return tuple(kind for pool in self.pools().values() for kind in pool.typical)
+
+    def parts(self, shape: Shape, pairs: Pairs) -> Scores:
+        """What the score is the weighted sum of: for each pool a column for each typical pod, and one for all of them."""
+        rows = self.session.room.table.axis.rows
+        found = [np.zeros((len(pairs.nodes), 0))]
+        free = [_free(pairs, row) for row in (CPU_ROW, MEMORY_ROW)]
+        for name, pool in self.pools().items():
+            if (row := rows.get(name)) is None:
+                found.append(np.zeros((len(pairs.nodes), len(pool.typical) + 1)))
+                continue
+            total, own = pairs.allocatable(row), _free(pairs, row)
+            before, after = (
+                pool.beside(*free),
+                pool.beside(free[0] - shape.demand[CPU_ROW], free[1] - shape.demand[MEMORY_ROW]),
+            )
+            left = own - shape.demand[row]
+            found.append(pool.counted_parts(own, before, own >= total) - pool.counted_parts(left, after, left >= total))
+        return np.hstack(found)
+
+    def together(self, parts: Scores) -> Scores:
+        gained, at = np.zeros(len(parts)), 0
+        if not self.pools():
+            return gained
+        for pool in self.pools().values():
+            width = len(pool.typical) + 1
+            gained += pool.weighed(parts[:, at : at + width])
+            at += width
+        return self._points(gained)
 
     def _gained_of_cards(self, pool: Pool, shape: Shape, pairs: Pairs, before: Scores, after: Scores) -> Scores:
         """`before` and `after`: cpu and memory that are free, and room for the state of the cards."""
@@ -254,6 +311,46 @@ class Fragmentation(Plugin):
         return path
 
 
+class _Starts(Books):
+    """Pods that start while the plugin stays open join those of before, instant by instant."""
+
+    def __init__(self, plugin: Fragmentation) -> None:
+        self._plugin = plugin
+
+    def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder]:
+        del now
+        self._plugin.expect(self._kinds(coming))
+        return coming
+
+    def settle(self, started: Sequence[Holder], now: Instant) -> None:
+        del now
+        if started:
+            counts = self._plugin.started_lately()
+            counts.update(self._kinds(started))
+            self._plugin.recent = _remembered(counts)
+
+    def learned(self, now: Instant) -> Recent:
+        del now
+        return Recent(_ranked(self._plugin.recent))
+
+    def _kinds(self, gangs: Sequence[Holder]) -> Counter[Typical]:
+        counts: Counter[Typical] = Counter()
+        for each in gangs:
+            if (kind := self._plugin.kind(each.task)) is not None:
+                counts[kind] += each.pods
+        return counts
+
+
+def _remembered(counts: Mapping[Typical, int]) -> dict[Typical, int]:
+    while sum(counts.values()) > RECENT_MAX:
+        counts = {kind: count // 2 for kind, count in counts.items() if count > 1}
+    return dict(_foremost(counts, REMEMBERED_MAX) if len(counts) > REMEMBERED_MAX else counts)
+
+
+def _ranked(counts: Mapping[Typical, int]) -> tuple[tuple[Typical, int], ...]:
+    return tuple(_foremost(counts, REMEMBERED_MAX))
+
+
 def _counted(pool: Pool, basis: Scores, total: Column, positions: Indexes | slice) -> Scores:
     """Useless GPUs that nodes count; `basis`: cpu, memory and GPUs that are free."""
     cpu, memory, free = basis[:, positions]
@@ -273,7 +370,7 @@ def _milli(where: str, text: str) -> int:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _foremost(counts: Counter[Typical], most: int) -> list[tuple[Typical, int]]:
+def _foremost(counts: Mapping[Typical, int], most: int) -> list[tuple[Typical, int]]:
     """The most frequent; of those that come as often, the largest."""
     return sorted(counts.items(), key=lambda pair: (-pair[1], -pair[0].gpu_milli, pair[0]))[:most]
 

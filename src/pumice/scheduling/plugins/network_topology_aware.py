@@ -18,7 +18,7 @@ from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts, wanted_amounts
 from pumice.scheduling.core.gangstate import GangState
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.cluster.topology import HyperTree
     from pumice.scheduling.core.gangstate import SubState
+    from pumice.scheduling.core.plugin import Books
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -99,6 +100,7 @@ class NetworkTopologyAware(Plugin):
 
     args_type = Args
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
@@ -128,6 +130,10 @@ class NetworkTopologyAware(Plugin):
             self.gathering: _Gathering | None = None
             if self.normal_pods:
                 self.gathering = _Gathering(self.load, scale=FULL * self.weight, fading=self.fading, in_use=self.in_use)
+
+    def open_books(self, session: Session) -> Books | None:
+        """Where every node is as close as any other."""
+        return super().open_books(session) if self.tree.is_flat else None
 
     def _sub_that_wants_closeness(self, task: Task) -> str:
         """Members of different sub gangs are drawn to different places, so they are different shapes."""

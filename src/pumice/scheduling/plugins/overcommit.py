@@ -10,7 +10,7 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing import admitted, holdings
@@ -37,6 +37,7 @@ class Overcommit(Plugin):
 
     args_type = Args
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

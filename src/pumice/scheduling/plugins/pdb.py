@@ -15,7 +15,7 @@ from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin, Watch
+from pumice.scheduling.core.plugin import Plugin, StaysOpen, Watch
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import members, turns
@@ -64,6 +64,7 @@ class Pdb(Plugin):
     essential = True
 
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
     watches = (Watch(PodDisruptionBudget),)
 
     def open(self, session: Session) -> None:

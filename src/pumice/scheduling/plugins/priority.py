@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Bound, EvictionKind
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
     only_for_waiting = True
+    stays_open = StaysOpen.IN_LINE
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.codes import Amount, Code, Facts
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
 from pumice.scheduling.core.points import Beyond, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import votes
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.requests import Request
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.plugin import Holder
     from pumice.scheduling.core.points import Freed
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -30,12 +32,21 @@ NAME = "proportion"
 SHARE_CODES = frozenset({Code.QUEUE_SHARE_USED, Code.QUEUE_SHARE_TOO_SMALL})
 
 
+class _OneQueue(Books):
+    """Who comes first of several queues depends on what each of them holds and deserves."""
+
+    def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder] | None:
+        del now
+        return coming if len({each.queue for each in coming}) <= 1 else None
+
+
 class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
     essential = True
 
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def open(self, session: Session) -> None:
         self.session = session
@@ -68,6 +79,13 @@ class Proportion(Plugin):
         on.enqueued(self.enqueued)
         on.moved(self.moved)
         on.close(lambda: quotas.publish(session, self.accounts.values()))
+
+    def open_books(self, session: Session) -> Books | None:
+        """Where nothing is set aside for queues, or kept from them: what all of them ask for finds room, so each deserves what it asks for."""
+        is_free = all(
+            queue.is_open and not queue.capability and not queue.guarantee for queue in session.queues.values()
+        )
+        return _OneQueue() if is_free else None
 
     def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         if left.priority != right.priority:

@@ -13,7 +13,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Reserved
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.points.combination import is_rejection
 from pumice.scheduling.core.shapes import Reads
@@ -72,6 +72,7 @@ class ReservationPlugin(Plugin):
 
     args_type = Args
     memory = reservations.SLOT
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -19,7 +19,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
 from pumice.values import once
@@ -114,6 +114,7 @@ class ResourceStrategyFit(Plugin):
 
     args_type = Args
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

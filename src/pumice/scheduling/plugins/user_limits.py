@@ -17,7 +17,7 @@ from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Amount, Code, Facts
-from pumice.scheduling.core.plugin import Plugin
+from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing.queue_tree import queue_tree
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.plugin import Books
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -155,6 +156,7 @@ class UserLimitsPlugin(Plugin):
 
     args_type = Args
     only_for_waiting = True
+    stays_open = StaysOpen.WHILE_NOBODY_WAITS
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
@@ -179,6 +181,12 @@ class UserLimitsPlugin(Plugin):
         on.enqueued(self.enqueued)
         on.turn(self.turn)
         on.moved(self.moved)
+
+    def open_books(self, session: Session) -> Books | None:
+        """Where there are no limits."""
+        return (
+            super().open_books(session) if not self.limits and not self.faults and self.default == NO_LIMITS else None
+        )
 
     def _read(self, name: str, text: str | None) -> None:
         if text is None:

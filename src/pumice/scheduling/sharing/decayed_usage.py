@@ -10,6 +10,7 @@ how often a cycle looks. Whoever holds the share s for ever has, in the end, `s 
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import operator
@@ -34,6 +35,7 @@ ROUNDED = instant.SECOND // 2
 CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since; so late may a start or an end be seen
 FORGOTTEN = 1e-6  # share-seconds that no ranking can see
 ENTRY_BYTES = 56  # of two numbers and their punctuation, as they are encoded
+NAMES_KEPT_MAX = 16_384  # more than fit
 USAGE_BYTES_MAX = SLOT_BYTES_MAX - 4096
 
 Entry = tuple[float, float]  # usage, and the share that was held at the end of the cycle
@@ -162,18 +164,70 @@ def _over_time(
     return usage
 
 
+class Ledger:
+    """The memory from one instant to the next, where all starts and ends are told: what `usage_at` and `remembered` find in cycles at these
+    instants, to the last digit. What is held at one instant is held until the next one, so that the cluster need not be asked.
+    """
+
+    def __init__(self, memory: Usage, decay: Decay, share_of: Callable[[Amounts], float]) -> None:
+        assert memory.at is not None, "a cycle has looked before"
+        self._at = memory.at
+        self._entries = dict(memory.entries())
+        self._decay, self._share_of = decay, share_of
+        self._held: dict[Name, amounts.MutableAmounts] = {}
+        self._shares: dict[Name, float] = {}  # of what is held after all that was told
+
+    def hold(self, name: Name, more: Amounts, sign: int = 1) -> None:
+        held = self._held.setdefault(name, {})
+        amounts.add(held, more, sign)
+        if any(held.values()):
+            self._shares[name] = self._share_of(held)
+        else:
+            del self._held[name], self._shares[name]
+
+    def held(self, name: Name) -> Amounts:
+        return self._held.get(name, {})
+
+    def usage_at(self, now: Instant) -> dict[Name, float]:
+        left, longest = self._decay.factor(now - self._at), self._decay.longest
+        grown = 1.0 - left
+        return {name: own * left + share * longest * grown for name, (own, share) in self._entries.items()}
+
+    def settle(self, now: Instant) -> None:
+        """After what has started and ended at an instant is told."""
+        if self._shares or self._has_shares:
+            self._entries = _entries(self.usage_at(now), self._shares)
+            self._at = now
+
+    def memory(self, now: Instant) -> Usage:
+        """For a cycle at this instant, which is to find out for itself what is held since then. While nothing is held, usage only decays."""
+        if not self._has_shares:
+            return _usage(self._at, self._entries)
+        return _usage(now, {name: (own, self._entries[name][1]) for name, own in self.usage_at(now).items()})
+
+    @property
+    def _has_shares(self) -> bool:
+        return any(share for _, share in self._entries.values())
+
+
 def remembered(now: Instant, usage: Mapping[Name, float], shares: Mapping[Name, float]) -> Usage:
     """The next value of the memory. What does not fit is left out: users before queues, the least usage first."""
-    entries = [
-        (name, (usage.get(name, 0.0), shares.get(name, 0.0)))
-        for name in {**usage, **shares}
-        if usage.get(name, 0.0) > FORGOTTEN or shares.get(name, 0.0) > 0
-    ]
-    if sum(map(_bytes, entries)) > USAGE_BYTES_MAX:
-        entries = _largest(entries)
+    return _usage(now, _entries(usage, shares))
+
+
+def _entries(usage: Mapping[Name, float], shares: Mapping[Name, float]) -> dict[Name, Entry]:
+    entries = {
+        name: (own, share)
+        for name, own in {**dict.fromkeys(shares, 0.0), **usage}.items()
+        if (share := shares.get(name, 0.0)) > 0 or own > FORGOTTEN
+    }
+    return entries if sum(map(_bytes, entries)) <= USAGE_BYTES_MAX else _largest(entries)
+
+
+def _usage(now: Instant, entries: Mapping[Name, Entry]) -> Usage:
     queues: dict[str, Entry] = {}
     users: dict[str, dict[str, Entry]] = {}
-    for (queue, user), entry in sorted(entries):
+    for (queue, user), entry in sorted(entries.items()):
         if user:
             users.setdefault(queue, {})[user] = entry
         else:
@@ -181,18 +235,19 @@ def remembered(now: Instant, usage: Mapping[Name, float], shares: Mapping[Name, 
     return Usage(now, queues, users)
 
 
-def _bytes(entry: tuple[Name, Entry]) -> int:
+@functools.lru_cache(NAMES_KEPT_MAX)
+def _bytes(name: Name) -> int:
     """At most so many, as if each user stood under a queue of its own."""
-    (queue, user), _ = entry
+    queue, user = name
     return len(msgspec.json.encode(queue)) + len(msgspec.json.encode(user)) + ENTRY_BYTES
 
 
-def _largest(entries: Sequence[tuple[Name, Entry]]) -> list[tuple[Name, Entry]]:
-    ranked = sorted(entries, key=lambda each: (bool(each[0][1]), -each[1][0] - each[1][1], each[0]))
-    kept, size = [], 0
-    for entry in ranked:
-        size += _bytes(entry)
+def _largest(entries: Mapping[Name, Entry]) -> dict[Name, Entry]:
+    ranked = sorted(entries.items(), key=lambda each: (bool(each[0][1]), -each[1][0] - each[1][1], each[0]))
+    kept, size = {}, 0
+    for name, entry in ranked:
+        size += _bytes(name)
         if size > USAGE_BYTES_MAX:
             break
-        kept.append(entry)
+        kept[name] = entry
     return kept

@@ -208,7 +208,10 @@ class Forward:
             self._clean_up(self._seen.pop())
         ended, restarted, asking, is_news = self._take_events()
         direct, asking = self._start_directly(asking, may=not is_news and self._is_idle())
-        started = [each.ask.gang for each in direct]
+        started = [each.ask.gang for each in direct or ()]
+        if direct is not None and self._events:
+            self._seen, self._done = self._done, []
+            return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct)
         for ask, objects in asking:
             is_news |= self._arrive(ask, objects)
         is_news |= self._hand_over(self._backlog.due())
@@ -216,7 +219,7 @@ class Forward:
             self._note_waiting()
         is_idle = not is_news and self._is_idle()
         if is_idle and self._may_rest:
-            return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct)
+            return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED)
         decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
         if not self._backlog.is_reserved_ahead(decisions.memory):
             self._hand_over(self._backlog.all())
@@ -230,7 +233,7 @@ class Forward:
         for gang in self._backlog.take_back(self.memory):
             self._clean_up(gang)
         self._note_waiting()
-        return Step(self.now, ended, restarted, tuple(started), decisions, direct)
+        return Step(self.now, ended, restarted, tuple(started), decisions, direct or ())
 
     def _plan(self, *, idle: bool) -> Decisions:
         return cycle.plan(
@@ -274,21 +277,23 @@ class Forward:
                 self.intake.apply(Upserted(object=thing))
         return bool(arrivals)
 
-    def _start_directly(self, asking: list[Asking], *, may: bool) -> tuple[tuple[Started, ...], list[Asking]]:
-        """Gangs that start without a cycle, where there may be none; and those that have to arrive."""
+    def _start_directly(self, asking: list[Asking], *, may: bool) -> tuple[tuple[Started, ...] | None, list[Asking]]:
+        """Gangs that start without a cycle, None where there has to be one; and those that have to arrive for it."""
         direct = self._direct
         if direct is None:
-            return (), asking
-        if not may or len(self._backlog) or not all(ask.is_whole for ask, _ in asking):
-            return (), [*self._end_direct(direct), *asking]
-        started = direct.start(asking, self.now)
+            return None, asking
+        may = may and self._wake is None and not len(self._backlog) and all(ask.is_whole for ask, _ in asking)
+        started = direct.start(asking, self.now, self.memory) if may else None
+        if started is None:
+            return None, [*self._end_direct(direct), *asking]
         for each in started:
             self._runs(each.ask.gang)
-        return tuple(started), self._end_direct(direct) if direct.is_stuck or not self._events else []
+        return tuple(started), [] if self._events else self._end_direct(direct)
 
     def _end_direct(self, direct: DirectStarts) -> list[Asking]:
-        """The cluster learns of gangs that started without a cycle; those that have not started are to arrive."""
-        running, waiting = direct.close()
+        """The cluster learns of gangs that started without a cycle, and the memory of what plugins learned; those that have not started are to arrive."""
+        running, waiting, learned = direct.close(self.now)
+        self.memory, _ = self.memory.after(learned)
         for each in running:
             self._hand_over([each.objects])
             pods = [task.pod for task in self.cluster.gangs[each.ask.gang].tasks.values()]
@@ -364,7 +369,7 @@ class Forward:
         self._backlog.ended(gang)
         tasks = self.cluster.gangs[gang].tasks.values()
         if self._direct is not None:
-            self._direct.ended(tasks)
+            self._direct.ended(gang)
         self.intake.get_on(_succeeded(tasks, self.now))
         self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
 

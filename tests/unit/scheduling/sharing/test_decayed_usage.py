@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from pumice import instant
 from pumice.scheduling.core.memory import SLOT_BYTES_MAX
-from pumice.scheduling.sharing.decayed_usage import SLOT, Decay, Held, Usage, remembered, usage_at
+from pumice.scheduling.sharing.decayed_usage import (
+    SLOT,
+    Decay,
+    Held,
+    Ledger,
+    Usage,
+    has_only_decayed,
+    remembered,
+    usage_at,
+)
 
 NOW = instant.parse_instant("2026-01-10T00:00:00Z")
 DAY = 24 * instant.HOUR
@@ -147,3 +156,55 @@ def test_the_memory_never_outgrows_its_slot_and_keeps_who_used_most(length):
     assert sorted(kept) == [float(number) for number in range(20_000 - len(kept), 20_000)]
     assert value.queues == {"q" * length: (math.pi, 0.0)}
     assert SLOT.decode(SLOT.encode(value)) == value
+
+
+class Cycles:
+    """What a cycle at each instant finds and remembers, of runs that it sees start and end; who has ended is gone one instant later."""
+
+    def __init__(self):
+        self.memory, self.runs = Usage(NOW), {}
+
+    def look(self, now, ended, started):
+        gone = [self.runs.pop(key) for key in ended]
+        over = [(name, Held(since, own, now)) for name, since, own in gone]
+        held = [*((name, Held(since, own)) for name, since, own in self.runs.values()), *over]
+        told = {name: [each for owner, each in held if owner == name] for name, _ in held}
+        usage = at(self.memory, now, told)
+        self.runs.update({key: (name, now, own) for key, name, own in started})
+        shares = {name: gpus({"gpu": self.held(name)}) for name, *_ in self.runs.values()}
+        if shares or not has_only_decayed(self.memory, now, DECAY, usage):
+            self.memory = remembered(now, usage, shares)
+
+    def held(self, name):
+        return sum(own["gpu"] for owner, _, own in self.runs.values() if owner == name)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 7_200), st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 3)), max_size=30
+    )
+)
+def test_a_ledger_remembers_to_the_last_digit_what_cycles_at_the_same_instants_would(instants):
+    cycles, ledger, now = Cycles(), Ledger(Usage(NOW), DECAY, gpus), NOW
+    for number, (gap, user, start, end) in enumerate(instants):
+        now += gap * instant.SECOND * (100 if not cycles.runs else 1)
+        ended = list(cycles.runs)[:end]
+        for key in ended:
+            name, _, own = cycles.runs[key]
+            ledger.hold(name, own, -1)
+        started = [(number, ("research", user), {"gpu": start})] if start else []
+        cycles.look(now, ended, started)
+        for _, name, own in started:
+            ledger.hold(name, own)
+        ledger.settle(now)
+        assert ledger.memory(now) == cycles.memory
+
+
+def test_a_cycle_that_comes_before_an_instant_is_settled_learns_what_it_would_have_learned():
+    ledger = Ledger(Usage(NOW), DECAY, gpus)
+    ledger.hold(MIA, {"gpu": 7})
+    ledger.settle(NOW + 3 * instant.SECOND)
+    before, now = ledger.memory(NOW + 3 * instant.SECOND), NOW + 60 * instant.SECOND
+    ledger.hold(MIA, {"gpu": 7}, -1)
+    seen = at(before, now, {MIA: [Held(NOW + 3 * instant.SECOND, {"gpu": 7}, now)]})
+    assert at(ledger.memory(now), now) == seen

@@ -58,11 +58,61 @@ def test_the_first_that_does_not_fit_is_decided_by_a_cycle_that_sees_all_that_ru
     assert starts(run) == [0, 1, 101, 3, 53, 600]
 
 
-def test_it_is_not_for_policies_by_which_more_than_room_decides_nor_for_run_times_that_are_learned():
+@pytest.mark.parametrize("policy", ["builtin", "greedy", "fair-share", "volcano"])
+def test_scores_and_what_is_learned_from_starts_and_ends_need_no_cycle(policy):
+    run = a_run(policy, [a_job(0, 3), a_job(1, 2, user="ann"), a_job(1, 2, user="bob"), a_job(300, 8), a_job(999)])
+    assert len(went(run)) == 3
+    assert run.ahead.cycles == 3  # for the first and the last gang, and after the last end
+    assert starts(run) == [0, 1, 1, 300, 999]
+
+
+def test_at_one_instant_who_has_used_least_is_placed_first():
+    """The first node has room for one of the two: it is the one of whom has used nothing, although the other came first."""
+    past = [a_job(0, 3, 10, user="ann"), a_job(100, 3, 900)]
+    rivals = [a_job(200, user="ann"), a_job(200, user="bob")]
+    run = a_run("fair-share", [*past, *rivals, a_job(999)])
+    where = {each.ask.gang: list(each.nodes) for each in went(run)}
+    assert where["sim/job-0000003"] == ["node-00000"]
+    assert where["sim/job-0000002"] == ["node-00001"]
+
+
+def test_who_comes_first_of_several_queues_is_decided_by_a_cycle():
+    rivals = [a_job(1, queue="a"), a_job(1, queue="b")]
+    run = a_run("fair-share", [a_job(0), *rivals, a_job(2), a_job(999)])
+    assert [each.ask.gang for each in went(run)] == ["sim/job-0000003"]
+    assert starts(run) == [0, 1, 1, 2, 999]
+
+
+LIMITED = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: gang}, {name: user-limits, arguments: {running: 1}}, {name: predicates}]
+"""
+SHUFFLED = """
+actions: "enqueue, allocate, shuffle"
+tiers:
+- plugins: [{name: gang}, {name: predicates}]
+"""
+WITH_SLA = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: gang}, {name: sla}, {name: predicates}]
+"""
+
+
+@pytest.mark.parametrize("text", [LIMITED, SHUFFLED, WITH_SLA])
+def test_it_is_not_for_policies_with_more_to_say_of_gangs_that_come_or_run(text):
+    work = [a_job(number) for number in range(5)]
+    run = simulation.Simulation(work, nodes("2x4"), policy=text, source="mine")
+    assert not went(run)
+    assert None not in starts(run)
+
+
+def test_it_is_not_for_run_times_that_are_learned():
     work = [a_job(number) for number in range(5)]
     unknown = [Submission(at_s=number, run_s=10) for number in range(5)]
-    assert not went(a_run("builtin", work))
     assert not went(a_run("easy", unknown))
+    assert not went(a_run("builtin", unknown))
     assert went(a_run("fifo", unknown))
     assert not went(a_run("fifo", work, shows_all=True))
 

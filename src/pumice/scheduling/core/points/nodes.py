@@ -16,7 +16,7 @@ from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from pumice.cluster.columns import Column
     from pumice.cluster.queues import QueueInfo
@@ -231,21 +231,39 @@ class LiveScores(Registrations[LiveScore]):
         return any(hook.call.concerns(shape) for hook in self.hooks)
 
 
+class Parts(Protocol):
+    """A score that is another at the next instant, if the session stays open until then, put together from parts that last."""
+
+    def basis(self) -> Hashable:
+        """What parts follow from, beside shape and pairs."""
+
+    def parts(self, shape: Shape, pairs: Pairs) -> Scores:
+        """A row for each pair."""
+
+    def together(self, parts: Scores) -> Scores:
+        """The score of this instant."""
+
+
 class LoadScore(Value):
     score: Callable[[Shape, Pairs], Scores | None]
     looks_beyond: Callable[[], bool]
+    parts: Parts | None
 
 
 class LoadScores(Registrations[LoadScore]):
     """Scores are added up."""
 
     def __call__(
-        self, score: Callable[[Shape, Pairs], Scores | None], *, looks_beyond: Callable[[], bool] = lambda: True
+        self,
+        score: Callable[[Shape, Pairs], Scores | None],
+        *,
+        looks_beyond: Callable[[], bool] = lambda: True,
+        parts: Parts | None = None,
     ) -> None:
         """`looks_beyond`: whether the score follows from anything that changes in a cycle beside the pairs. Where it does not, a node that has
-        got back what it gave is not asked about again.
+        got back what it gave is not asked about again. `parts`: of a score that does not last.
         """
-        self._add(LoadScore(score, looks_beyond))
+        self._add(LoadScore(score, looks_beyond, parts))
 
     def of(self, shape: Shape, pairs: Pairs) -> list[Scores]:
         return [own for hook in self.hooks if (own := hook.call.score(shape, pairs)) is not None]

@@ -1,0 +1,129 @@
+"""Where pods go in a session that stays open from one instant to the next: the placer of a cycle, with a longer memory of scores.
+
+Nodes come back to loads that they have had: with eight equal slots there are nine. What scores say of a node with such a load, and with one pod more, and two, is
+remembered. Scores that change from one instant to the next are put together anew from parts that do not (`Parts`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pumice.scheduling.placing.placement import LOADS_REMEMBERED_MAX, Loads, Pairs, Placer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from pumice.cluster.columns import Mask
+    from pumice.scheduling.core.points import Indexes, Scores
+    from pumice.scheduling.core.points.nodes import Parts
+    from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
+
+PAST_MAX = 20_000  # loads of nodes that are remembered for one shape, some 300 bytes each; then all are forgotten
+DEPTH_MAX = 16  # pods on one node whose scores are remembered; where nodes take more, only that of the first is
+
+
+class _Rows:
+    """Of each node with the load that it has now, and of loads that nodes have had."""
+
+    def __init__(self, nodes: int) -> None:
+        self.now: Scores = np.zeros(0)
+        self.valid: Mask = np.zeros(nodes, dtype=bool)
+        self.seen = 0  # how much of the journal of loads is accounted for
+        self.past: dict[tuple[int, bytes], Scores] = {}
+
+
+class OpenPlacer(Placer):
+    """Decides as a Placer that is made anew for each instant would."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        hooks = self.points.load_score.hooks
+        lasting = next((number for number, hook in enumerate(hooks) if hook.call.parts is not None), len(hooks))
+        self._lasting, self._others = hooks[:lasting], hooks[lasting:]
+        self._known: dict[Hashable, _Rows] = {}
+        self._depths: dict[Shape, int] = {}
+
+    def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
+        return self._loads_of(shape, nodes, 1, pipelining=pipelining)
+
+    def _path(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Scores:
+        if depth > self._depth(shape):
+            return super()._path(shape, nodes, depth, pipelining=pipelining)
+        return self._loads_of(shape, nodes, depth, pipelining=pipelining)
+
+    def _depth(self, shape: Shape) -> int:
+        """How many such pods an empty node takes; one where that is more than is remembered."""
+        depth = self._depths.get(shape)
+        if depth is None:
+            most = int(shape.copies(self.room.table.allocatable).max(initial=1))
+            depth = self._depths[shape] = max(most, 1) if most <= DEPTH_MAX else 1
+        return depth
+
+    def _loads_of(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Scores:
+        """Scores of the nodes with so many such pods, one after the other. They are added up in their order: sums of fractions depend on it."""
+        journal = self._journal = self._journal or Loads(self.room)
+        journal.follow(closely=self.points.load_score.look_beyond())
+        lasting = self._recall((shape, pipelining), nodes, partial(self._find_lasting, shape, pipelining))
+        total = lasting[:, :depth].ravel()
+        for hook in self._others:
+            parts = hook.call.parts
+            if parts is None:
+                own = hook.call.score(shape, self._pairs(shape, nodes, depth, pipelining=pipelining))
+            else:
+                key = shape, pipelining, hook.plugin, parts.basis()
+                rows = self._recall(key, nodes, partial(self._find_parts, shape, pipelining, parts))[:, :depth]
+                own = parts.together(rows.reshape(len(total), -1))
+            if own is not None:
+                total = total + own
+        return total
+
+    def _pairs(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Pairs:
+        copies = np.tile(np.arange(depth), len(nodes))
+        return Pairs(self.room, shape.demand, nodes.repeat(depth), copies, pipelining)
+
+    def _find_lasting(self, shape: Shape, pipelining: bool, nodes: Indexes) -> Scores:  # noqa: FBT001  for `partial`
+        depth = self._depth(shape)
+        pairs, total = self._pairs(shape, nodes, depth, pipelining=pipelining), np.zeros(len(nodes) * depth)
+        for hook in self._lasting:
+            if (own := hook.call.score(shape, pairs)) is not None:
+                total = total + own
+        return total.reshape(len(nodes), depth)
+
+    def _find_parts(self, shape: Shape, pipelining: bool, parts: Parts, nodes: Indexes) -> Scores:  # noqa: FBT001  the same
+        depth = self._depth(shape)
+        found = parts.parts(shape, self._pairs(shape, nodes, depth, pipelining=pipelining))
+        return found.reshape(len(nodes), depth, -1)
+
+    def _recall(self, key: Hashable, nodes: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
+        """What is known of the nodes' loads; it is found out where nothing is."""
+        journal = self._journal
+        assert journal is not None
+        known = self._known.pop(key, None) or _Rows(len(self.room.table))
+        self._known[key] = known  # the newest last
+        if len(self._known) > LOADS_REMEMBERED_MAX:
+            del self._known[next(iter(self._known))]
+        known.valid[journal.changed[known.seen :]] = False
+        known.seen = len(journal.changed)
+        unknown = nodes[~known.valid[nodes]]
+        if len(unknown):
+            found = self._of_past(known, unknown, find)
+            if not len(known.now):
+                known.now = np.zeros((len(known.valid), *found.shape[1:]))
+            known.now[unknown] = found
+            known.valid[unknown] = True
+        rows: Scores = known.now[nodes]
+        return rows
+
+    def _of_past(self, known: _Rows, unknown: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
+        if len(known.past) > PAST_MAX:
+            known.past.clear()
+        loads = np.concatenate((self.room.used[:, unknown], self.room.viewed[:, unknown])).T
+        keys = [(node, load.tobytes()) for node, load in zip(unknown.tolist(), loads, strict=True)]
+        new = [position for position, key in enumerate(keys) if key not in known.past]
+        if new:
+            known.past.update(zip([keys[position] for position in new], find(unknown[new]), strict=True))
+        return np.array([known.past[key] for key in keys])
