@@ -18,8 +18,9 @@ from tests.unit.scheduling.clusters import (
 )
 
 from pumice import cel
-from pumice.api.changes import Assumed, PodRef
+from pumice.api.changes import Assumed, Claim, Claimed, PodRef
 from pumice.api.resource import Device
+from pumice.instant import MINUTE
 from pumice.scheduling.core.decisions import DeviceChoice
 from pumice.scheduling.placing.constraints import device_cel
 
@@ -305,6 +306,19 @@ def test_a_device_stays_given_while_its_pod_is_being_bound():
     pods = [user("p", "one"), user("q", "two")]
     assert binds(plan(*things, a_slice("n1", "a"), pods, earlier)) == {}
     assert allocations(plan(*things, a_slice("n1", "a", "b"), pods, earlier)) == {"two": ["b"]}
+
+
+def test_room_that_is_held_for_a_pod_whose_devices_were_taken_meanwhile_ends_nothing_but_its_hope():
+    taken = a_claim("taken", status={"allocation": {"devices": {"results": [
+        {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "a"},
+    ]}}})  # fmt: skip
+    held = Claim(gang="default/g", places=(("default/p", "n1"),), victims=(), until=NOW + MINUTE)
+    decisions = plan(
+        a_node("n1"), a_node("n2"), a_slice("n1", "a"), a_slice("n2", "b"), a_class(), taken, a_claim(), a_claim("other"),
+        a_group("g"), user("p", gang="g"), user("q", "other"), Claimed(claim=held),
+    )  # fmt: skip
+    assert binds(decisions) == {"p": "n2"}
+    assert decisions.failures == ()
 
 
 @pytest.mark.parametrize(

@@ -430,6 +430,14 @@ def test_a_volume_whose_claim_is_being_deleted_counts_while_a_pod_uses_it():
     assert set(binds(decisions).values()) == {"n2"}
 
 
+def test_a_volume_that_the_watch_has_not_shown_yet_counts_by_its_claim():
+    claims = [a_claim("old", storage_class="fast", volume="pv-old"), a_claim("new", storage_class="fast")]
+    user = a_pod("u", node="n1", spec=with_claim("old"))
+    nodes = [a_node("n1"), a_limit("n1", 1), a_node("n2"), a_limit("n2", 1)]
+    decisions = plan(nodes, a_class("fast", DRIVER), claims, user, a_gang("train", 2, spec=with_claim("new")))
+    assert set(binds(decisions).values()) == {"n2"}
+
+
 def test_new_volumes_fill_a_node_s_limit_in_one_operation():
     claims = [a_claim(f"w-{number}", storage_class="fast") for number in range(5)]
     group = a_gang("train", 0, min_member=4)[0]

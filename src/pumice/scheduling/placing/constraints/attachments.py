@@ -109,15 +109,19 @@ class Attachments:
             column[node] += 1 if after else -1
 
     def _volumes(self, task: Task) -> list[tuple[Attached, bool]]:
-        """The task's volumes that a driver attaches, also where the claim is being deleted; one not yet bound goes by its claim's name."""
+        """The task's volumes that a driver attaches, also where the claim is being deleted.
+
+        One that is not bound yet, or that the watch has not shown, goes by its claim's name, and by its class's driver.
+        """
         found: list[tuple[Attached, bool]] = []
         for key in task.mounts.claims if task.mounts is not None else ():
-            state = self._storage.state(key, ephemeral=task.mounts is not None and key in task.mounts.ephemeral)
             volume = self._storage.volume_of(key)
-            if volume is not None and volume.spec.csi is not None:
+            if volume is None:
+                state = self._storage.state(key, ephemeral=task.mounts is not None and key in task.mounts.ephemeral)
+                is_own = isinstance(state, Wanting) and self._pods.is_simple(state)
+                found.append(((self._storage.driver(key), UNBOUND + key), is_own))
+            elif volume.spec.csi is not None:
                 found.append((_attachment_of(volume), False))
-            elif isinstance(state, Wanting):
-                found.append(((self._storage.driver(key), UNBOUND + key), self._pods.is_simple(state)))
         return found
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
