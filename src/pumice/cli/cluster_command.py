@@ -227,7 +227,7 @@ def name_argument(
             chosen = name or (name_flag,)
             if len(chosen) == 1:
                 return await body(access, name=chosen[0], **options)
-            return await _each(chosen, functools.partial(body, access, **options))
+            return await for_each(chosen, functools.partial(body, access, **options))
 
         complete = _live(kind) if kind else None
         run = click.argument(
@@ -261,7 +261,8 @@ def _tuple(_: click.Context, __: click.Parameter, value: str | tuple[str, ...] |
     return (value,) if value else ()
 
 
-async def _each(chosen: Sequence[str], body: Callable[..., Awaitable[Answer]]) -> Several:
+async def for_each(chosen: Sequence[str], body: Callable[..., Awaitable[Answer]]) -> Several:
+    """Runs the body for each name in turn; several objects of a query are one table."""
     from pumice.cli.results import Query
 
     several = Several([])
@@ -271,7 +272,7 @@ async def _each(chosen: Sequence[str], body: Callable[..., Awaitable[Answer]]) -
         except PumiceError as error:
             several.errors.append(error)
     first = several.answers[0] if several.answers else None
-    if isinstance(first, Query):  # one table, not one for each
+    if isinstance(first, Query):
         names = tuple(dict.fromkeys(chosen))
         together = msgspec.structs.replace(
             first, name="", names=names, keep=lambda each: each["metadata"]["name"] in names

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import click
 
-from pumice.cli.cluster_command import ClusterAccess, Several, asks
+from pumice.cli.cluster_command import ClusterAccess, Several, asks, for_each
 from pumice.cli.results import Report
-from pumice.errors import BadInput, NotFound, PumiceError
+from pumice.errors import BadInput, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pumice.cli.results import Done
     from pumice.cli.slurm_tables import QueueRow
 
 JOBS_CANCELLED_MAX = 1_000  # by one command that names none of them
@@ -177,11 +177,4 @@ async def scancel(
         chosen = tuple(row.job for row in await _rows(access, jobs, partition, user, states))
         if len(chosen) > JOBS_CANCELLED_MAX:
             raise BadInput(f"{len(chosen)} jobs are meant, at most {JOBS_CANCELLED_MAX} at a time; choose fewer")
-    answers: list[Done] = []
-    problems: list[PumiceError] = []
-    for name in dict.fromkeys(chosen):
-        try:
-            answers.append(await delete_job(access, name))
-        except PumiceError as error:
-            problems.append(error)
-    return Several(list(answers), problems)
+    return await for_each(chosen, functools.partial(delete_job, access))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING, Any
 
-from pumice import quantity
-from pumice.local.apiserver import crds, pods
+from pumice import selectors
+from pumice.local.apiserver import crds, pods, quantities
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -165,6 +165,15 @@ def _default_node(node: Object) -> None:
             status["allocatable"].setdefault(name, amount)
 
 
+def _check_node(node: Object, _: Object | None) -> list[Cause]:
+    status = node.get("status") or {}
+    return [
+        cause
+        for part in ("capacity", "allocatable")
+        for cause in quantities.causes_of(status.get(part) or {}, f"status.{part}")
+    ]
+
+
 def _default_secret(secret: Object) -> None:
     secret.setdefault("type", "Opaque")
     written = secret.pop("stringData", None)
@@ -244,12 +253,35 @@ def _check_lease(obj: Object, _: Object | None) -> list[Cause]:
 
 
 def _check_quota(obj: Object, _: Object | None) -> list[Cause]:
-    hard = (obj.get("spec") or {}).get("hard") or {}
+    return quantities.causes_of((obj.get("spec") or {}).get("hard") or {}, "spec.hard")
+
+
+def _check_budget(obj: Object, _: Object | None) -> list[Cause]:
+    return _selector_causes((obj.get("spec") or {}).get("selector"), "spec.selector")
+
+
+def _check_webhooks(obj: Object, _: Object | None) -> list[Cause]:
     return [
-        (f"spec.hard[{name}]", "FieldValueInvalid", f'Invalid value: "{amount}": must be greater than or equal to 0')
-        for name, amount in hard.items()
-        if quantity.parse_milli(amount) < 0
+        cause
+        for index, webhook in enumerate(obj.get("webhooks") or ())
+        for field in ("namespaceSelector", "objectSelector")
+        for cause in _selector_causes(webhook.get(field), f"webhooks[{index}].{field}")
     ]
+
+
+def _check_cluster_role(obj: Object, _: Object | None) -> list[Cause]:
+    where = "aggregationRule.clusterRoleSelectors"
+    chosen = (obj.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+    return [cause for index, each in enumerate(chosen) for cause in _selector_causes(each, f"{where}[{index}]")]
+
+
+def _selector_causes(selector: Any, where: str) -> list[Cause]:
+    """Refused when it is written: this server reads it later, where nobody could be told."""
+    try:
+        selectors.label_selector(selector)
+    except selectors.SelectorError as error:
+        return [(where, "FieldValueInvalid", f"Invalid value: {error}")]
+    return []
 
 
 def _empty(_: Object) -> dict[str, Any]:
@@ -258,15 +290,14 @@ def _empty(_: Object) -> dict[str, Any]:
 
 _NO_DISRUPTIONS = {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
 _WORKLOAD = Behaviour(_template_defaults, _empty, _check_workload, counts_generations=True)
-_RBAC = Behaviour(created_by_update=True)
-_WEBHOOKS = Behaviour(_default_webhooks, counts_generations=True)
+_WEBHOOKS = Behaviour(_default_webhooks, check=_check_webhooks, counts_generations=True)
 
 _TABLE: dict[str, Behaviour] = {
     "pods": Behaviour(
         pods.default_pod, lambda pod: pods.initial_status(pod["spec"]), _pod_checks, counts_generations=True
     ),
     "namespaces": Behaviour(_default_namespace, lambda _: {"phase": "Active"}),
-    "nodes": Behaviour(_default_node, keeps_given_status=True),
+    "nodes": Behaviour(_default_node, check=_check_node, keeps_given_status=True),
     "services": Behaviour(_default_service, lambda _: {"loadBalancer": {}}, _check_service),
     "secrets": Behaviour(_default_secret, check=_check_frozen),
     "configmaps": Behaviour(check=_check_frozen),
@@ -287,7 +318,9 @@ _TABLE: dict[str, Behaviour] = {
     ),
     "jobs.batch": Behaviour(_default_job, _empty, _check_job, counts_generations=True),
     "cronjobs.batch": Behaviour(status=_empty, counts_generations=True),
-    "poddisruptionbudgets.policy": Behaviour(status=lambda _: _NO_DISRUPTIONS.copy(), counts_generations=True),
+    "poddisruptionbudgets.policy": Behaviour(
+        status=lambda _: _NO_DISRUPTIONS.copy(), check=_check_budget, counts_generations=True
+    ),
     "networkpolicies.networking.k8s.io": Behaviour(counts_generations=True),
     "ingresses.networking.k8s.io": Behaviour(status=lambda _: {"loadBalancer": {}}, counts_generations=True),
     "priorityclasses.scheduling.k8s.io": Behaviour(
@@ -295,8 +328,8 @@ _TABLE: dict[str, Behaviour] = {
     ),
     "storageclasses.storage.k8s.io": Behaviour(_default_storage_class),
     "leases.coordination.k8s.io": Behaviour(check=_check_lease, created_by_update=True),
-    "roles.rbac.authorization.k8s.io": _RBAC,
-    "clusterroles.rbac.authorization.k8s.io": _RBAC,
+    "roles.rbac.authorization.k8s.io": Behaviour(created_by_update=True),
+    "clusterroles.rbac.authorization.k8s.io": Behaviour(check=_check_cluster_role, created_by_update=True),
     "rolebindings.rbac.authorization.k8s.io": Behaviour(_default_binding, check=_check_binding, created_by_update=True),
     "clusterrolebindings.rbac.authorization.k8s.io": Behaviour(
         _default_binding, check=_check_binding, created_by_update=True

@@ -6,7 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from pumice import quantity
-from pumice.local.apiserver import naming
+from pumice.local.apiserver import naming, quantities
 
 if TYPE_CHECKING:
     from pumice.local.apiserver.violations import Cause
@@ -215,16 +215,7 @@ def _check_container(container: dict[str, Any], path: str, seen: set[str]) -> li
 
 def _check_resources(resources: dict[str, Any], path: str) -> list[Cause]:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    causes: list[Cause] = [
-        (
-            f"{path}.{kind}[{name}]",
-            "FieldValueInvalid",
-            f'Invalid value: "{amount}": must be greater than or equal to 0',
-        )
-        for kind, amounts in (("limits", limits), ("requests", requests))
-        for name, amount in amounts.items()
-        if quantity.parse_milli(amount) < 0
-    ]
+    causes = quantities.causes_of(limits, f"{path}.limits") + quantities.causes_of(requests, f"{path}.requests")
     for name, amount in requests.items():
         limit = limits.get(name)
         extended = "/" in name and not name.startswith("kubernetes.io/")

@@ -1,4 +1,4 @@
-"""Quantities leave the server in one spelling, as from a real one: `1000m` becomes `1`, `0.5` becomes `500m`.
+"""Quantities: in one spelling, as a real server sends them (`1000m` becomes `1`, `0.5` becomes `500m`), and none that makes no sense.
 
 Which fields hold quantities is known from the structures, so only branches that lead to one are walked.
 """
@@ -6,11 +6,17 @@ Which fields hold quantities is known from the structures, so only branches that
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pumice import quantity
+from pumice.api.validation.amounts import is_whole
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.structures import structures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pumice.local.apiserver.violations import Cause
 
 
 @functools.cache
@@ -33,6 +39,21 @@ def _search(notation: str, seen: frozenset[str]) -> bool:
 def _branches(type_name: str) -> dict[str, str]:
     fields = structures()[type_name].fields
     return {name: field.notation for name, field in fields.items() if _leads_to_quantity(field.notation)}
+
+
+def causes_of(amounts: Mapping[str, Any], where: str) -> list[Cause]:
+    """What is wrong with amounts of resources: less than nothing, or a part of what is counted in whole numbers."""
+    causes: list[Cause] = []
+    for name, amount in amounts.items():
+        milli = quantity.parse_milli(amount)
+        if milli < 0:
+            text = "must be greater than or equal to 0"
+        elif milli % 1_000 and is_whole(name) and not name.startswith("requests."):
+            text = "must be an integer"
+        else:
+            continue
+        causes.append((f"{where}[{name}]", "FieldValueInvalid", f'Invalid value: "{amount}": {text}'))
+    return causes
 
 
 def canonicalise(type_name: str, obj: Any) -> None:

@@ -60,6 +60,10 @@ async def test_limits_become_requests_where_none_are_given(api):
             "spec.containers[0].resources.requests",
         ),
         (
+            {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1.5"}}}]},
+            "spec.containers[0].resources.limits[nvidia.com/gpu]",
+        ),
+        (
             {"containers": [{"name": "a", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]},
             "spec.containers[0].volumeMounts[0].name",
         ),

@@ -1,5 +1,6 @@
 """create, get, list, update, patch: what a client relies on."""
 
+import pytest
 from tests.unit.local.apiserver.words import MAPS, PODS, a_map, a_pod
 
 from pumice.local.apiserver import event_retention
@@ -69,6 +70,65 @@ async def test_unknown_fields_are_refused_told_or_ignored_as_asked(api):
     assert (api.status, api.headers["warning"]) == (201, r'299 - "unknown field \"spec.unknownField\""')
     answer = await api.create(PODS, body, fieldValidation="Ignore")
     assert (api.status, "warning" in api.headers, "unknownField" in answer["spec"]) == (201, False, False)
+
+
+@pytest.mark.parametrize(
+    ("amounts", "said"),
+    [
+        ({"cpu": "-5"}, 'status.capacity[cpu]: Invalid value: "-5": must be greater than or equal to 0'),
+        ({"nvidia.com/gpu": "1.5"}, 'status.capacity[nvidia.com/gpu]: Invalid value: "1500m": must be an integer'),
+    ],
+)
+async def test_a_node_has_no_amounts_that_make_no_sense_new_or_later(api, amounts, said):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    answer = await api.create("/api/v1/nodes", {**node, "status": {"capacity": amounts}})
+    assert (api.status, said in answer["message"]) == (422, True)
+    await api.create("/api/v1/nodes", {**node, "status": {"capacity": {"cpu": "500m", "nvidia.com/gpu": "1"}}})
+    assert api.status == 201
+    answer = await api.merge("/api/v1/nodes/n/status", {"status": {"capacity": amounts}})
+    assert (api.status, said in answer["message"]) == (422, True)
+
+
+def a_webhook(selector):
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+    called = {"clientConfig": {"url": "https://here/"}, "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    return {"name": "a.b.c", "rules": [rule], "objectSelector": selector, **called}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "with_selector", "field"),
+    [
+        (
+            "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+            "PodDisruptionBudget",
+            lambda selector: {"spec": {"selector": selector}},
+            "spec.selector",
+        ),
+        (
+            "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+            "ValidatingWebhookConfiguration",
+            lambda selector: {"webhooks": [a_webhook(selector)]},
+            "webhooks[0].objectSelector",
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            "ClusterRole",
+            lambda selector: {"rules": [], "aggregationRule": {"clusterRoleSelectors": [selector]}},
+            "aggregationRule.clusterRoleSelectors[0]",
+        ),
+    ],
+)
+async def test_a_selector_that_the_server_itself_will_read_is_checked_new_or_later(
+    api, path, kind, with_selector, field
+):
+    head = {"apiVersion": path.removeprefix("/apis/").rpartition("/v1")[0] + "/v1", "kind": kind}
+    bad, good = with_selector({"matchLabels": {"x" * 64: ""}}), with_selector({"matchLabels": {"x": ""}})
+    answer = await api.create(path, {**head, "metadata": {"name": "a"}, **bad})
+    assert (api.status, answer["details"]["causes"][0]["field"]) == (422, field)
+    await api.create(path, {**head, "metadata": {"name": "a"}, **good})
+    assert api.status == 201
+    answer = await api.merge(f"{path}/a", bad)
+    assert (api.status, answer["details"]["causes"][0]["field"]) == (422, field)
 
 
 async def test_a_wrong_type_is_a_bad_request(api):
