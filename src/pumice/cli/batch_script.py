@@ -95,7 +95,7 @@ _NAME: Final = re.compile(r"[^a-z0-9-]+")
 NAME_CHARS_MAX: Final = 40  # the server adds six, and pods' names are longer
 
 
-class Said(Value):
+class GivenOption(Value):
     """An option as somebody wrote it, and where."""
 
     value: str
@@ -106,7 +106,7 @@ class Script(Value):
     """A script, the options at its head, and what of them is left out."""
 
     text: str
-    options: Mapping[str, Said]
+    options: Mapping[str, GivenOption]
     warnings: tuple[str, ...] = ()
 
 
@@ -120,7 +120,7 @@ def read(text: str, source: str) -> Script:
         raise BadInput(
             f"{source}: lines end as on Windows (\\r\\n), and no shell reads that; convert it, as with dos2unix"
         )
-    found: dict[str, Said] = {}
+    found: dict[str, GivenOption] = {}
     warnings: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.startswith("#"):
@@ -131,7 +131,7 @@ def read(text: str, source: str) -> Script:
                 if option in IGNORED:
                     warnings.append(f"{where}: --{option} means nothing here, and is left out")
                 else:
-                    found[option] = Said(value, f"{where}: --{option}")
+                    found[option] = GivenOption(value, f"{where}: --{option}")
     return Script(text, found, tuple(warnings))
 
 
@@ -180,7 +180,7 @@ class Layout(Value):
         return self.pods * self.tasks_each
 
 
-def layout_of(options: Mapping[str, Said]) -> Layout:
+def layout_of(options: Mapping[str, GivenOption]) -> Layout:
     """The pods that these options ask for; refuses what does not divide evenly, naming both."""
     nodes, tasks = _count(options, "nodes"), _count(options, "ntasks")
     each = _count(options, "ntasks-per-node")
@@ -197,7 +197,7 @@ def layout_of(options: Mapping[str, Said]) -> Layout:
     return Layout(pods, each, _count(options, "cpus-per-task") or CPUS, _gpus(options, pods), apart=nodes is not None)
 
 
-def _gpus(options: Mapping[str, Said], pods: int) -> int:
+def _gpus(options: Mapping[str, GivenOption], pods: int) -> int:
     given = [name for name in ("gpus", "gpus-per-node", "gres") if name in options]
     if len(given) > 1:
         raise BadInput(f"{' and '.join(options[name].where for name in given)}: two numbers for one thing; drop one")
@@ -211,7 +211,7 @@ def _gpus(options: Mapping[str, Said], pods: int) -> int:
     return _whole(number.rpartition(":")[2] or "1", options["gres"].where, least=0)
 
 
-def _count(options: Mapping[str, Said], name: str, *, least: int = 1) -> int | None:
+def _count(options: Mapping[str, GivenOption], name: str, *, least: int = 1) -> int | None:
     said = options.get(name)
     if said is None:
         return None
@@ -232,7 +232,7 @@ def _whole(text: str, where: str, *, least: int) -> int:
     return int(text)
 
 
-def _divide(options: Mapping[str, Said], whole: int, parts: int, name: str, other: str) -> int:
+def _divide(options: Mapping[str, GivenOption], whole: int, parts: int, name: str, other: str) -> int:
     if whole % parts:
         beside = f"--{other}" if other in options else "pods"
         raise BadInput(f"{options[name].where} {whole}: cannot be shared evenly by {parts} ({beside}); make them fit")
@@ -246,7 +246,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,12})([KMGT]?)B?", re.IGNORECASE)
 _ENDLESS: Final = frozenset({"0", "INFINITE", "UNLIMITED"})
 
 
-def time_limit(said: Said) -> str | None:
+def time_limit(said: GivenOption) -> str | None:
     """Slurm's time as a duration: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]; None for no limit."""
     if said.value.upper() in _ENDLESS:
         return None
@@ -265,7 +265,7 @@ def time_limit(said: Said) -> str | None:
     return instant.format_duration(seconds * instant.SECOND)
 
 
-def _signal(said: Said) -> tuple[str, str]:
+def _signal(said: GivenOption) -> tuple[str, str]:
     """The signal and the warning of `[B:]USR1[@120]`."""
     name, _, seconds = said.value.rpartition(":")[2].partition("@")
     signal = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
@@ -276,7 +276,7 @@ def _signal(said: Said) -> tuple[str, str]:
     return signal, f"{_whole(seconds or str(SIGNAL_S), said.where, least=1)}s"
 
 
-def _memory(said: Said) -> str:
+def _memory(said: GivenOption) -> str:
     match = _SIZE.fullmatch(said.value)
     if match is None:
         raise BadInput(f"{said.where} {said.value!r}: expected a size such as 512M or 64G")
@@ -286,7 +286,7 @@ def _memory(said: Said) -> str:
 # --------------------------------------------------------------------------------------------------------------- a Job
 
 
-def annotations_of(options: Mapping[str, Said]) -> dict[str, str]:
+def annotations_of(options: Mapping[str, GivenOption]) -> dict[str, str]:
     limit = time_limit(options["time"]) if "time" in options else None
     found = {names.TIME_LIMIT: limit} if limit is not None else {}
     if "signal" in options:
@@ -296,7 +296,7 @@ def annotations_of(options: Mapping[str, Said]) -> dict[str, str]:
     return found
 
 
-def name_of(options: Mapping[str, Said], source: str) -> str:
+def name_of(options: Mapping[str, GivenOption], source: str) -> str:
     """What the Job's name begins with: its name in Slurm, or the script's, in Kubernetes' letters."""
     text = options["job-name"].value if "job-name" in options else source.rpartition("/")[2].partition(".")[0]
     return _NAME.sub("-", text.lower())[:NAME_CHARS_MAX].strip("-") or "batch"

@@ -100,7 +100,7 @@ def _job(
     from pumice.cli import batch_script, submitting
 
     given = {name.removeprefix(_PREFIX).replace("_", "-"): text for name, text in flags.items() if text is not None}
-    said = {name: batch_script.Said(value, f"--{name}") for name, value in given.items()}
+    said = {name: batch_script.GivenOption(value, f"--{name}") for name, value in given.items()}
     # A number that a flag gives in other words takes the place of the script's.
     if said.keys() & {"gpus", "gpus-per-node", "gres"}:
         kept = {name: each for name, each in found.options.items() if name not in {"gpus", "gpus-per-node", "gres"}}

@@ -131,8 +131,8 @@ class QueueShare(Struct, omit_defaults=False):
     waiting: Annotated[int, WAITING]
 
 
-class Of(Value):
-    """One resource of a state."""
+class ResourceTotal(Value):
+    """One resource, and how much of it all nodes have; reads it out of amounts by name."""
 
     resource: str
     total: float
@@ -188,7 +188,7 @@ def share_of(queue: model.Queue) -> dict[str, Any]:
     return found
 
 
-def resource_of(totals: model.Totals, wanted: str = "") -> Of:
+def resource_of(totals: model.Totals, wanted: str = "") -> ResourceTotal:
     """The resource that is wanted, else the GPU that there is most of, else memory of shared GPUs, else cpu."""
     have = amounts.read(totals.allocatable)
     if wanted and not have.get(wanted):
@@ -197,10 +197,10 @@ def resource_of(totals: model.Totals, wanted: str = "") -> Of:
     gpus = [name for name, value in have.items() if name.endswith(GPU_SUFFIX) and value]
     otherwise = names.VGPU_MEMORY if have.get(names.VGPU_MEMORY) else amounts.CPU
     name = wanted or max(gpus, key=lambda each: (have[each], each), default=otherwise)
-    return Of(name, _units(name, have.get(name, 0)))
+    return ResourceTotal(name, _units(name, have.get(name, 0)))
 
 
-def queue_usage(queue: model.Queue, of: Of) -> QueueUsage:
+def queue_usage(queue: model.Queue, of: ResourceTotal) -> QueueUsage:
     held = of.number(queue.allocated)
     return QueueUsage(
         name=queue.name,
@@ -270,7 +270,7 @@ def _rank(row: QueueUsage | UserUsage) -> tuple[float, str]:
     return -row.held, row.name
 
 
-def _users(gangs: Iterable[model.Gang], of: Of) -> Iterable[UserUsage]:
+def _users(gangs: Iterable[model.Gang], of: ResourceTotal) -> Iterable[UserUsage]:
     own: dict[str, list[model.Gang]] = collections.defaultdict(list)
     for gang in gangs:
         own[gang.user].append(gang)
@@ -296,7 +296,7 @@ def _dollars(gang: model.Gang, prices: Mapping[str, float]) -> float | None:
     return round(sum(costs), 2) if costs else None
 
 
-def _jobs(gangs: Iterable[model.Gang], of: Of, prices: Mapping[str, float]) -> Iterable[JobUsage]:
+def _jobs(gangs: Iterable[model.Gang], of: ResourceTotal, prices: Mapping[str, float]) -> Iterable[JobUsage]:
     for gang in gangs:
         held, use = of.number(gang.holds), gang.gpu_use
         if not gang.holds and not gang.position:

@@ -6,7 +6,7 @@ from pumice.api import decoding, defaults, names, validation
 from pumice.api.batch import Job
 from pumice.api.validation import Operation, Request
 from pumice.cli import batch_script
-from pumice.cli.batch_script import Layout, Said
+from pumice.cli.batch_script import GivenOption, Layout
 from pumice.errors import BadInput
 
 NOTHING = ([], [])
@@ -145,13 +145,13 @@ def test_numbers_that_do_not_fit_together_are_named(line, what):
     ],
 )
 def test_times_are_read_as_slurm_reads_them(text, wanted):
-    assert batch_script.time_limit(Said(text, "--time")) == wanted
+    assert batch_script.time_limit(GivenOption(text, "--time")) == wanted
 
 
 @pytest.mark.parametrize("text", ["soon", "1:2:3:4", "-5", "2h", "00:00", "999999-00"])
 def test_a_time_that_is_none_is_refused(text):
     with pytest.raises(BadInput, match="--time"):
-        batch_script.time_limit(Said(text, "--time"))
+        batch_script.time_limit(GivenOption(text, "--time"))
 
 
 def test_a_time_limit_and_its_signal_stand_on_the_job():

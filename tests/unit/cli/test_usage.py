@@ -193,4 +193,4 @@ def test_nobody_who_is_measured_is_idle():
 
 def test_where_gpus_are_only_shared_their_memory_is_counted():
     totals = model.Totals(nodes=1, allocatable={"cpu": "8", "volcano.sh/vgpu-memory": "143771"}, used={})
-    assert usage.resource_of(totals) == usage.Of("volcano.sh/vgpu-memory", 143771)
+    assert usage.resource_of(totals) == usage.ResourceTotal("volcano.sh/vgpu-memory", 143771)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.store import Object
     from pumice.local.apiserver.violations import Cause
 
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
 
 def _nothing(_: Object) -> None:
     return None
@@ -167,11 +169,20 @@ def _default_node(node: Object) -> None:
 
 def _check_node(node: Object, _: Object | None) -> list[Cause]:
     status = node.get("status") or {}
-    return [
+    causes = [
         cause
         for part in ("capacity", "allocatable")
         for cause in quantities.causes_of(status.get(part) or {}, f"status.{part}")
     ]
+    for index, taint in enumerate((node.get("spec") or {}).get("taints") or ()):
+        key, effect = taint.get("key", ""), taint.get("effect", "")
+        if problem := selectors.label_key_problem(key):
+            causes.append((f"spec.taints[{index}].key", "FieldValueInvalid", f'Invalid value: "{key}": {problem}'))
+        if effect not in _EFFECTS:
+            supported = ", ".join(f'"{each}"' for each in _EFFECTS)
+            text = f'Unsupported value: "{effect}": supported values: {supported}'
+            causes.append((f"spec.taints[{index}].effect", "FieldValueNotSupported", text))
+    return causes
 
 
 def _default_secret(secret: Object) -> None:

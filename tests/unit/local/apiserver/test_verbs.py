@@ -89,6 +89,22 @@ async def test_a_node_has_no_amounts_that_make_no_sense_new_or_later(api, amount
     assert (api.status, said in answer["message"]) == (422, True)
 
 
+@pytest.mark.parametrize(
+    ("taint", "field"),
+    [
+        ({"key": "", "effect": "NoExecute"}, "spec.taints[0].key"),
+        ({"key": "a", "effect": "Never"}, "spec.taints[0].effect"),
+    ],
+)
+async def test_a_node_has_no_taint_that_nothing_could_tolerate(api, taint, field):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    answer = await api.create("/api/v1/nodes", {**node, "spec": {"taints": [taint]}})
+    assert (api.status, answer["details"]["causes"][0]["field"]) == (422, field)
+    await api.create("/api/v1/nodes", node)
+    answer = await api.merge("/api/v1/nodes/n", {"spec": {"taints": [taint]}})
+    assert (api.status, answer["details"]["causes"][0]["field"]) == (422, field)
+
+
 def a_webhook(selector):
     rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
     called = {"clientConfig": {"url": "https://here/"}, "sideEffects": "None", "admissionReviewVersions": ["v1"]}
