@@ -19,6 +19,7 @@ from pumice.api.meta import (
 VOLCANO = "volcano"  # the scheduler of Volcano's users, and of Jobs that name none
 SCHEDULER_NAMES = (VOLCANO, "pumice")  # whose pods are ours where the operator says nothing else
 ROOT_QUEUE = "root"
+WEIGHT_MAX = 65_535  # of a queue, by the schema
 GROUP_PREFIX = "podgroup-"  # of groups that are made for pods that name none
 
 # Owners of pods that may ask for a gang, by an annotation of their own.

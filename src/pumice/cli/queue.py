@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pumice.api.kinds import type_meta
-from pumice.api.scheduling import Queue
+from pumice.api.scheduling import WEIGHT_MAX, Queue
 from pumice.cli.cluster_command import ClusterAccess, asks, labelled, name_argument, warn
 from pumice.cli.results import Done, Query, Report
 from pumice.cli.suggestions import SuggestingGroup
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pumice.readmodel.model import Policy
 
 KIND = "queues.scheduling.volcano.sh"
-WEIGHT_MAX = 65_535  # by the schema
 
 
 @click.group(cls=SuggestingGroup)

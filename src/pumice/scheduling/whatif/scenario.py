@@ -11,7 +11,7 @@ import numpy as np
 
 from pumice import instant
 from pumice.api.changes import Deleted, Unclaimed, Upserted
-from pumice.api.scheduling import Guarantee, PodGroup, PodGroupPhase
+from pumice.api.scheduling import WEIGHT_MAX, Guarantee, PodGroup, PodGroupPhase
 from pumice.cluster import amounts, edits
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.digits import whole_number
@@ -152,24 +152,26 @@ def _restart(intake: Intake, key: str) -> None:
 
 def _changed(queue: Queue, field: str, value: str) -> Queue:
     what, _, resource = field.partition(".")
-    subject = f"queue {queue.metadata.name}: {field}={value}"
+    subject = f"queue {queue.metadata.name}: {field}={value:.40}"
     if what not in QUEUE_FIELDS or bool(resource) != (what not in {"weight", "priority"}):
         raise BadInput(f"{subject}: expected weight, priority, or capability, deserved or guarantee with .RESOURCE")
     spec = queue.spec
     new: dict[str, Any] = {what: value}
     if resource:
         try:
-            amounts.amount(resource, value)
+            amount = amounts.amount(resource, value)
         except QuantityError as error:
             raise BadInput(f"{subject}: {error}") from error
+        if amount < 0:
+            raise BadInput(f"{subject}: an amount is at least 0")
         if what == "guarantee":
             new = {what: Guarantee(resource={**spec.guarantee.resource, resource: value})}
         else:
             new = {what: {**getattr(spec, what), resource: value}}
     elif whole_number(value.removeprefix("-")) is None:
         raise BadInput(f"{subject}: expected a whole number")
-    elif what == "weight" and int(value) < 1:
-        raise BadInput(f"{subject}: a weight is at least 1")
+    elif what == "weight" and not 1 <= int(value) <= WEIGHT_MAX:
+        raise BadInput(f"{subject}: a weight is at least 1 and at most {WEIGHT_MAX}")
     else:
         new = {what: int(value)}
     return msgspec.structs.replace(queue, spec=msgspec.structs.replace(spec, **new))

@@ -255,6 +255,14 @@ def test_parts_of_one_card_share_its_counters():
     assert allocations(decisions) == {"one": ["a"], "two": ["c"]}
 
 
+def test_a_counter_that_cannot_be_read_costs_nobody_else_a_device():
+    counters = [{"name": "card", "counters": {"slices": {"value": "three"}}}]
+    taking = {"name": "part", "consumesCounters": [{"counterSet": "card", "counters": {"slices": {"value": "two"}}}]}
+    broken = [a_slice("n1", "gpu-0", sharedCounters=counters), a_slice("n2", taking)]
+    rest = [a_node("n1"), a_node("n2"), a_node("n3"), a_slice("n3", "gpu-0"), a_class(), user("p"), a_claim()]
+    assert binds(plan(*broken, *rest)) == {"p": "n3"}
+
+
 # ------------------------------------------------------------------------------------------------- many pods
 
 

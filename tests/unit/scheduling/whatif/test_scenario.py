@@ -187,6 +187,13 @@ def test_the_world_itself_is_not_changed():
         ),
         (Scenario(without=("default/ghost",)), NotFound, "job default/ghost: no gang of that name"),
         (Scenario(queues=(("default", "weight", "0"),)), BadInput, "a weight is at least 1"),
+        (Scenario(queues=(("default", "weight", "65536"),)), BadInput, "at most 65535"),
+        (
+            Scenario(queues=(("default", "weight", "9" * 5000),)),
+            BadInput,
+            f"weight={'9' * 40}: expected a whole number",
+        ),
+        (Scenario(queues=(("default", "capability.cpu", "-3"),)), BadInput, "an amount is at least 0"),
         (Scenario(queues=(("default", "weight", "x"),)), BadInput, "expected a whole number"),
         (Scenario(queues=(("default", "deserved.cpu", "x"),)), BadInput, "queue default: deserved.cpu=x"),
         (Scenario(queues=(("default", "deserved", "3"),)), BadInput, "deserved or guarantee with .RESOURCE"),

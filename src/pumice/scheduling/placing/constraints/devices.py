@@ -7,6 +7,7 @@ that a selector names, as network-attached ones do.
 from __future__ import annotations
 
 import collections
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -96,7 +97,10 @@ class Inventory:
         self.counters: dict[tuple[str, str, str, str], int] = {}
         self.by_id: dict[DeviceId, Offered] = {}
         for driver, slices in self._pools():
-            self._offer(driver, slices)
+            with contextlib.suppress(
+                quantity.QuantityError
+            ):  # whoever wrote such a slice must not cost others their devices
+                self._offer(driver, slices)
 
     def claim(self, key: str) -> ResourceClaim | None:
         return self._claims.get(key)
