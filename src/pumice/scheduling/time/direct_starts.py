@@ -80,7 +80,7 @@ class DirectStarts:
         self._kinds: dict[Hashable, Kind] = {}
 
     def start(self, coming: Sequence[tuple[Ask, Objects]], now: Instant, memory: Memory) -> list[Started] | None:
-        """Those that start at this instant, each whole, in the order of their turns; None where a cycle has to decide."""
+        """Those that start at this instant, each whole, in the order of their turns; None where a cycle has to decide, and this is to be closed."""
         session = self._session or self._open(now, memory)
         if session is None:
             return None
@@ -182,7 +182,6 @@ class DirectStarts:
             if started is None:
                 for each in found:
                     del self._running[each.ask.gang]
-                    session.room.allocate(each.shape.demand, each.columns, -1)
                 return None
             found.append(started)
         return found
