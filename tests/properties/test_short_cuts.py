@@ -213,6 +213,16 @@ def test_gangs_that_start_without_a_cycle_start_when_and_where_a_cycle_would_sta
     assert direct
 
 
+def test_a_gang_that_has_ended_while_others_start_without_a_cycle_is_gone_before_the_next_one(monkeypatch):
+    """The first was started by a cycle, and ends shortly before the last one: the usage that the cycle at 200 s finds must not hold it for longer."""
+    runs = ((0, 100, None), (10, 90.2, None), (200, 50, 1))
+    work = [Submission(at_s=at_s, run_s=run_s, size=2, minimum=least, estimate_s=run_s) for at_s, run_s, least in runs]
+    learned, known = {}, {}
+    short = story(Forward, "fair-share", 0, monkeypatch, (work, "4x4"), learned)
+    assert short == story(Thorough, "fair-share", 0, monkeypatch, (work, "4x4"), known)
+    assert learned == {at: known[at] for at in learned}
+
+
 @pytest.mark.parametrize("policy", ["builtin", "greedy", "fair-share"])
 def test_an_idle_cycle_learns_and_tells_what_a_full_one_does(rounds, monkeypatch, policy):
     @given(st.integers(0, 2**32))

@@ -65,6 +65,8 @@ class OpenPlacer(Placer):
 
     def _loads_of(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Scores:
         """Scores of the nodes with so many such pods, one after the other. They are added up in their order: sums of fractions depend on it."""
+        if not self.points.load_score.hooks:
+            return np.zeros(len(nodes) * depth)
         journal = self._journal = self._journal or Loads(self.room)
         journal.follow(closely=self.points.load_score.look_beyond())
         lasting = self._recall((shape, pipelining), nodes, partial(self._find_lasting, shape, pipelining))

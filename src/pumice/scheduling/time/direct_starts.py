@@ -17,7 +17,7 @@ from pumice.cluster import gangs
 from pumice.cluster.tasks import task_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle
-from pumice.scheduling.core.plugin import Holder, StaysOpen
+from pumice.scheduling.core.plugin import Books, Holder, StaysOpen
 from pumice.scheduling.placing.open_placer import OpenPlacer
 from pumice.values import Value
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pumice.cluster.state import Cluster
     from pumice.instant import Instant
     from pumice.scheduling.core.memory import Memory, Slot
-    from pumice.scheduling.core.plugin import Books
     from pumice.scheduling.core.policy import Policy
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
@@ -74,14 +73,14 @@ class DirectStarts:
         self._is_line = strict and _stays(policy) == {StaysOpen.IN_LINE}
         self._session: Session | None = None
         self._is_refused = False  # by a plugin, for what its arguments or the cluster say
-        self._books: list[tuple[Slot[Any] | None, Books]] = []  # with the plugin's memory
+        self._books: list[tuple[Slot[Any] | None, Books]] = []  # with something in them; and the plugin's memory
         self._names: Sequence[str] = ()  # of its nodes
         self._lines: dict[str, list[tuple[tuple[int, str], Ask, Objects]]] = {}  # by queue, as heaps
         self._running: dict[str, Started] = {}
         self._kinds: dict[Hashable, Kind] = {}
 
     def start(self, coming: Sequence[tuple[Ask, Objects]], now: Instant, memory: Memory) -> list[Started] | None:
-        """Those that start at this instant, each whole, in the order of their turns; None where a cycle has to decide."""
+        """Those that start at this instant, each whole, in the order of their turns; None where a cycle has to decide, and this is to be closed."""
         session = self._session or self._open(now, memory)
         if session is None:
             return None
@@ -134,11 +133,10 @@ class DirectStarts:
             return None
         session = cycle.open_session(self._cluster.snapshot(), self._policy, memory, now=now)
         found = [(plugin.memory, plugin.open_books(session)) for plugin in session.plugins]
-        self._books = [(slot, books) for slot, books in found if books is not None]
-        self._is_refused = len(self._books) < len(found)
+        self._is_refused = any(books is None for _, books in found)
         if self._is_refused:
-            self._books = []
             return None
+        self._books = [(slot, books) for slot, books in found if books is not None and type(books) is not Books]
         session.placer = OpenPlacer(session)
         self._names = session.room.table.names
         self._session = session
@@ -184,7 +182,6 @@ class DirectStarts:
             if started is None:
                 for each in found:
                     del self._running[each.ask.gang]
-                    session.room.allocate(each.shape.demand, each.columns, -1)
                 return None
             found.append(started)
         return found

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pumice.instant import SECOND
 from pumice.sim import Submission, nodes, simulation
 from pumice.sim.policies import NAMED
 
@@ -115,6 +116,13 @@ def test_it_is_not_for_run_times_that_are_learned():
     assert not went(a_run("builtin", unknown))
     assert went(a_run("fifo", unknown))
     assert not went(a_run("fifo", work, shows_all=True))
+
+
+def test_while_the_clock_alone_may_change_a_decision_cycles_decide():
+    run = a_run("builtin", [a_job(0), a_job(1), a_job(2), a_job(999)])
+    for _ in run.steps(until_s=0.5):
+        run.ahead._wake = run.ahead.now + 900 * SECOND  # as if the cycle had said so; the next one does not
+    assert [each.ask.gang for each in went(run)] == ["sim/job-0000002"]
 
 
 def test_gangs_with_a_smaller_minimum_are_left_to_cycles():
