@@ -19,6 +19,7 @@ FOUND = [
     ("store", 1439),
     ("storm", 1417),
     ("users", 3029),
+    ("users", 4397),
     ("users", 4465),
     ("all", 4145),
     ("reserved", 4399),
