@@ -449,7 +449,7 @@ PLANTED = {
     "a reservation is told, and not written down": Planted(reservation_note, "after", _returns(None), ("calm", 4)),
     "devices that a claim has are given again": Planted(Inventory, "in_use", _returns(()), ("nodes", 5)),
     "a claim of devices that is gone is still known": Planted(
-        Intake, "apply", _deaf_to_the_end_of(ResourceClaim), ("calm", 6)
+        Intake, "apply", _deaf_to_the_end_of(ResourceClaim), ("users", 18)
     ),
     "pods are bound before they have their devices": Planted(Devices, "reserve", _does_nothing, ("calm", 6)),
     "what was prepared is not bound": Planted(Binder, "_bind_all", _not_bound_with_claims, ("calm", 6)),
