@@ -14,6 +14,7 @@ from pumice.api import changes, names
 from pumice.api.coordination import Lease
 from pumice.api.core import Node
 from pumice.api.pods import Pod
+from pumice.api.resource import ResourceClaim
 from pumice.cluster import intake, relevance
 from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
@@ -294,12 +295,15 @@ def _every_second_write_is_lost(put):
     return careless
 
 
-def _deaf_to_nodes_that_go(apply):
-    def deaf(self, change):
-        if not (isinstance(change, changes.Deleted) and isinstance(change.object, Node)):
-            apply(self, change)
+def _deaf_to_the_end_of(kind):
+    def plant(apply):
+        def deaf(self, change):
+            if not (isinstance(change, changes.Deleted) and isinstance(change.object, kind)):
+                apply(self, change)
 
-    return deaf
+        return deaf
+
+    return plant
 
 
 def _a_list_ends_nothing(replace):
@@ -424,7 +428,7 @@ PLANTED = {
         takeover, "void_former_binds", _does_nothing, ("successors", 2)
     ),
     "a bind does not name the version of its pod": Planted(Binder, "_version_of", _returns(""), ("successors", 2)),
-    "a node that was taken away is still used": Planted(Intake, "apply", _deaf_to_nodes_that_go, ("nodes", 13)),
+    "a node that was taken away is still used": Planted(Intake, "apply", _deaf_to_the_end_of(Node), ("nodes", 13)),
     "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 19)),
     "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
     "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
@@ -446,6 +450,9 @@ PLANTED = {
     ),
     "a reservation is told, and not written down": Planted(reservation_note, "after", _returns(None), ("calm", 4)),
     "devices that a claim has are given again": Planted(Inventory, "in_use", _returns(()), ("nodes", 5)),
+    "a claim of devices that is gone is still known": Planted(
+        Intake, "apply", _deaf_to_the_end_of(ResourceClaim), ("users", 18)
+    ),
     "pods are bound before they have their devices": Planted(Devices, "reserve", _does_nothing, ("calm", 6)),
     "what was prepared is not bound": Planted(Binder, "_bind_all", _not_bound_with_claims, ("calm", 6)),
     "that a pod's claim was made is no news": Planted(relevance, "_is_another_pod", _deaf_to_claims, ("users", 18)),

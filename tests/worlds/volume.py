@@ -24,5 +24,6 @@ FOUND = [
     ("storm", 1417),
     ("storm", 3020),
     ("users", 3029),
+    ("users", 4397),
     ("users", 4465),
 ]

@@ -13,7 +13,7 @@ from pumice.cluster.state import Cluster
 from pumice.flight.recorder import slots_of
 from pumice.kube.paging import read_object
 from pumice.local.nodes.pretend import GPU
-from pumice.processes.requirements import STATE_KINDS
+from pumice.processes.requirements import kinds_of
 from pumice.scheduling.core import cycle
 from pumice.scheduling.evicting import history
 from pumice.scheduling.sharing import decayed_usage
@@ -98,7 +98,7 @@ def complaints(
     if leader is None:
         yield "no scheduler leads long after the faults"
         return
-    fresh = afresh(bodies)
+    fresh = afresh(bodies, policy)
     yield from differences(described(leader.cluster), described(fresh))
     snapshot = fresh.snapshot()
     for commit in cycle.plan(snapshot, policy, now=now, grace_s=grace_s).commits:
@@ -187,11 +187,11 @@ def lost_memory(leader: Scheduler, bodies: Bodies, place: MemoryPlace) -> Iterat
             yield f"the leader was told to stop, and its memory of {slot.name} as the cluster has it is not what it knew"
 
 
-def afresh(bodies: Bodies) -> Cluster:
-    """The state of a scheduler that starts now."""
+def afresh(bodies: Bodies, policy: Policy) -> Cluster:
+    """The state of a scheduler that starts now, with what its plugins read."""
     cluster = Cluster()
     intake = Intake(cluster)
-    for kind in STATE_KINDS:
+    for kind in kinds_of(policy, {}):
         meta = kinds.by_struct(kind)
         collection = f"{meta.plural}.{meta.group}" if meta.group else meta.plural
         for (name, _, _), body in bodies.items():
@@ -226,6 +226,8 @@ def described(cluster: Cluster) -> dict[str, Any]:
         found[f"queue {name}"] = queue
     for name, claim in snapshot.claims.items():
         found[f"claim {name}"] = claim
+    for kind, things in cluster.others.items():
+        found |= {f"{kind.__name__} {key}": thing for key, thing in things.items()}
     return found
 
 
