@@ -100,6 +100,15 @@ def test_nobody_is_evicted_back_and_forth(policy, examples, rounds):
     rounds(check, examples)
 
 
+@pytest.mark.parametrize("seed", [7722])
+def test_nobody_is_evicted_back_and_forth_where_that_was_so_once(seed):
+    """The last time by way of what was lent: see `test_a_queue_in_which_others_leave_for_a_gang_is_lent_nothing_meanwhile`."""
+    for policy in (builtin.TEXT, CROWDED):
+        found, lost = simulate(seed, policy)
+        assert not found
+        assert not lost or max(lost.values()) <= 8, lost
+
+
 def test_without_the_plugin_gangs_do_take_turns_and_the_detector_says_so():
     """Else the property above would hold for want of rivals."""
     two = [Submission(at_s=at_s, run_s=7200, size=2, queue=queue) for at_s, queue in ((0, "red"), (60, "green"))]

@@ -3,7 +3,8 @@
 Shares are divided to the fraction and gangs are not. Three queues that share eight cards have 2.67 each, and where their gangs need four,
 none would ever start, beside eight idle cards. This action stands after all that place and evict within shares, so what is idle now is of
 no use to any of them in this cycle. Queues take turns in their order. Each may exceed its share by less than one gang's minimum, because
-one that has its share gets nothing here, and never takes what is guaranteed to others.
+one that has its share gets nothing here, and never takes what is guaranteed to others. Nor does one get anything in which others leave for a
+gang: that one would find its share lent out when its room is there, and others would have to leave for it again, and so for ever.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ TRIED_MAX = 8  # gangs of one queue in a cycle: each is a search through the nod
 def run(session: Session) -> None:
     _drop_hopes(session)
     lines: dict[str, Line[GangState]] = {}
+    served = [session.gangs[key] for key in session.made_room_for if key in session.gangs]
+    expecting = {gang.queue for gang in served if not session.is_ready(gang)}
     for gang in turns.contenders(session):
-        if _may_have_more(session, gang):
+        if gang.queue not in expecting and _may_have_more(session, gang):
             if gang.queue not in lines:
                 lines[gang.queue] = session.gang_line()
             lines[gang.queue].push(gang)

@@ -260,9 +260,12 @@ class View:
 
     def ceiling(self, queue: str) -> int:
         """The GPUs that a queue may hold; its own guarantee is among them, also while the cluster is smaller than all guarantees."""
-        guarantees = self._witness.guarantees
-        free = max(self.total - sum(guarantees.values()), 0)
-        return min(self._witness.limits[queue].now(), free + guarantees.get(queue, 0))
+        return min(self._witness.limits[queue].now(), self._unkept + self._witness.guarantees.get(queue, 0))
+
+    @once
+    def _unkept(self) -> int:
+        """What is guaranteed to nobody."""
+        return max(self.total - sum(self._witness.guarantees.values()), 0)
 
     def admitted(self, but: Gang, queue: str | None = None) -> int:
         """GPUs that were promised to gangs when they were admitted."""

@@ -1,8 +1,19 @@
 """lend: a queue below its share exceeds it by less than one gang, in room that nobody could use within a share."""
 
 import pytest
-from tests.unit.scheduling.clusters import a_gang, a_node, a_queue, evicted, plan_for, policy, report, started
+from tests.unit.scheduling.clusters import (
+    a_gang,
+    a_node,
+    a_priority_class,
+    a_queue,
+    evicted,
+    plan_for,
+    policy,
+    report,
+    started,
+)
 
+from pumice.api import changes
 from pumice.scheduling.core import builtin
 
 BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
@@ -53,6 +64,19 @@ def test_who_fits_within_its_share_comes_first_whatever_the_order_of_queues():
     """a and b may not exceed theirs where c, which comes last, can use the room within its own."""
     gangs = [wanting("of-a", "a", 4), wanting("of-b", "b", 4), wanting("c1", "c", 2, created=9)]
     assert started(plan_for(MACHINE, QUEUES, gangs, policy=BUILT_IN)) == {"c1": 2, "of-a": 4}
+
+
+def test_a_queue_in_which_others_leave_for_a_gang_is_lent_nothing_meanwhile():
+    """Else `urgent` finds its queue's share lent to `other` when `low` has left, `other` has to leave for it, `low` is lent that share, and so on."""
+    high = a_priority_class("high", 9)
+    low = a_gang("low", 2, gpu="1", running=["n1"] * 2, group={"queue": "a", "phase": "Running"})
+    urgent = a_gang("urgent", 2, gpu="1", group={"queue": "a", "priority_class": "high"})
+    rivals = [wanting("of-b", "b", 8), wanting("of-c", "c", 8)]
+    world = [high, MACHINE, QUEUES, urgent, wanting("other", "a", 2, created=9), rivals]
+    decisions = plan_for(*world, low, policy=BUILT_IN)
+    assert sorted(evicted(decisions)) == ["low-w-0", "low-w-1"]
+    assert started(decisions) == {}
+    assert started(plan_for(*world, changes.Claimed(decisions.claims[0]), policy=BUILT_IN)) == {"urgent": 2, "other": 2}
 
 
 def test_what_is_guaranteed_to_others_is_not_lent():
