@@ -53,16 +53,17 @@ class Thorough(Forward):
     def _is_idle(self):
         return False
 
-    def _plan(self, *, idle):
+    def _plan(self, *, idle, passed_over=()):
         assert not idle
+        assert not passed_over
         return cycle.plan(relisted(self.intake), self.policy, self.memory, now=self.now)
 
 
 class Doubting(Forward):
     """Plans each idle cycle a second time, in full."""
 
-    def _plan(self, *, idle):
-        decided = super()._plan(idle=idle)
+    def _plan(self, *, idle, passed_over=()):
+        decided = super()._plan(idle=idle, passed_over=passed_over)
         if idle:
             full = cycle.plan(relisted(self.intake), self.policy, self.memory, now=self.now)
             decisions = (full.commits, full.evictions, full.claims, full.releases, full.notices, full.admitted)
@@ -188,6 +189,22 @@ def test_gangs_that_are_held_back_start_when_and_where_they_would_if_every_cycle
         assert short == thorough
 
     rounds(holds, 3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "queues"), [("conservative", ["default"]), ("builtin", ["default"]), ("builtin", ["a", "b"])]
+)
+def test_gangs_that_numbers_refuse_start_when_and_where_they_would_if_each_were_tried(
+    rounds, monkeypatch, policy, queues
+):
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        note(f"seed {seed}")
+        work, cluster = a_crowd(seed, queues)
+        short, thorough = (story(kind, policy, seed, monkeypatch, (work[:24], cluster)) for kind in (Forward, Thorough))
+        assert short == thorough
+
+    rounds(holds, 2)
 
 
 @pytest.mark.parametrize("policy", [name for name, policy in NAMED.items() if not policy.pod_by_pod])

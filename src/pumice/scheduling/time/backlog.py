@@ -3,32 +3,27 @@
 Of one queue, in the order of turns, let those before a gang ask for so many slots. The gang cannot start where these and its own are more than
 are free in all, if nobody passes; and if gangs may pass, where its own are. One reservation is for the first gang that finds no room: that is
 one of those before which no more is asked for than is free. All others are held back, and handed over as soon as this is no longer so. Those
-that were seen while more was free, and found no room, are taken back.
+that were seen while more was free, and found no room, have no turn until it is so again.
 """
 
 from __future__ import annotations
 
 import bisect
-import functools
 from collections import defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
-from pumice.api.pods import Pod
 from pumice.scheduling.time import reservations
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Collection, Hashable, Iterable
 
     from pumice.api.meta import Struct
     from pumice.scheduling.core.memory import Memory
 
 Objects: TypeAlias = "Callable[[], Iterable[Struct]]"
 Place: TypeAlias = tuple[int, str]
-Entry: TypeAlias = "tuple[Place, Ask, Objects, int]"  # and how often it was taken back
-TAKEN_BACK_LEAST = 4  # at once: to take a gang back, and to hand it over again, costs about as much as two turns
+Entry: TypeAlias = "tuple[Place, Ask, Objects]"
 
 
 class Ask(Value):
@@ -74,7 +69,7 @@ class Backlog:
         if ask.least > self._slots or ask.each > self._largest:
             return False
         self._asks[ask.gang] = ask
-        self._hold((ask.place, ask, objects, 0))
+        bisect.insort(self._held[ask.queue], (ask.place, ask, objects), key=lambda each: each[0])
         return True
 
     def runs(self, ask: Ask) -> None:
@@ -103,33 +98,27 @@ class Backlog:
         return [objects for queue, held in self._held.items() for objects in self._show(queue, held, len(held))]
 
     def is_reserved_ahead(self, memory: Memory) -> bool:
-        """Whether, where gangs may pass, the reservation is that of a gang whose turn is before that of all who are held back."""
-        if not self.may_pass or not len(self):
+        """Whether, where gangs may pass, the reservation is that of a gang whose turn is before that of all who are held back or have none."""
+        without = [*(held[0][0] for held in self._held.values() if held), *self._without_turn().values()]
+        if not self.may_pass or not without:
             return True
-        ask = self._reserved(memory)
-        return ask is not None and ask.place < self._held[ask.queue][0][0]
-
-    def take_back(self, memory: Memory) -> list[str]:
-        """Gangs that have been seen, and that no cycle can do anything for before more is free."""
-        ask = self._reserved(memory) if self.may_pass else None
-        if ask is None:
-            return []
-        shown = self._shown[ask.queue]
-        found = [entry for entry in shown.values() if entry[1].least > self._free and entry[0] > ask.place]
-        if len(found) < TAKEN_BACK_LEAST:
-            return []
-        for entry in found:
-            del shown[entry[0]]
-            self._hold((*entry[:3], entry[3] + 1))
-        return [each.gang for _, each, *_ in found]
-
-    def _reserved(self, memory: Memory) -> Ask | None:
-        """What the gang asks for that has the reservation."""
         kept = memory.of(reservations.SLOT).kept
-        return self._asks.get(kept[0].gang) if kept else None
+        ask = self._asks.get(kept[0].gang) if kept else None
+        return ask is not None and ask.place < min(without)
 
-    def _hold(self, entry: Entry) -> None:
-        bisect.insort(self._held[entry[1].queue], entry, key=lambda each: each[0])
+    def passed_over(self) -> Collection[str]:
+        """Gangs that have been seen, and that a cycle can do nothing for now."""
+        return self._without_turn().keys()
+
+    def _without_turn(self) -> dict[str, Place]:
+        found: dict[str, Place] = {}
+        for shown in self._shown.values() if self.may_pass else ():
+            before = 0
+            for place, ask, _ in sorted(shown.values(), key=lambda each: each[0]):
+                if before > self._free < ask.least:
+                    found[ask.gang] = place
+                before += ask.least
+        return found
 
     def _due(self, queue: str, held: list[Entry]) -> list[Objects]:
         shown, found = self._shown[queue], list[Objects]()
@@ -151,13 +140,4 @@ class Backlog:
         first = held[:count]
         del held[:count]
         self._shown[queue].update((entry[0], entry) for entry in first)
-        return [functools.partial(_anew, objects, times) if times else objects for *_, objects, times in first]
-
-
-def _anew(objects: Objects, times: int) -> list[Struct]:
-    """Under uids that are in the same order: pods that are gone do not come back under theirs."""
-    return [_renamed(each, f"{times}~{each.metadata.uid}") if isinstance(each, Pod) else each for each in objects()]
-
-
-def _renamed(pod: Pod, uid: str) -> Pod:
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+        return [objects for *_, objects in first]

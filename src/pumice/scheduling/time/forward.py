@@ -41,7 +41,7 @@ from pumice.scheduling.time.backlog import Ask, Backlog
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pumice.api import disruptions
     from pumice.cluster.intake import Intake
@@ -134,7 +134,7 @@ class Forward:
         self._blur = blur
         self._backs_off = backs_off  # from evictions that came to nothing, as a live scheduler does to save work; else each cycle tries all
         self._budget = budget
-        self._shortcuts = Shortcuts(forgets_backoffs=not backs_off and budget == UNLIMITED_BUDGET)
+        self._forgets_backoffs = not backs_off and budget == UNLIMITED_BUDGET
         self._begin = now
         self._ports = ports
         self._extra_plugins = extra_plugins
@@ -219,8 +219,9 @@ class Forward:
             self._note_waiting()
         is_idle = not is_news and self._is_idle()
         if is_idle and self._may_rest:
-            return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED)
-        decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions)
+            return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct or ())
+        passed_over = self._backlog.passed_over()
+        decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions, passed_over=passed_over)
         if not self._backlog.is_reserved_ahead(decisions.memory):
             self._hand_over(self._backlog.all())
             self._note_waiting()
@@ -230,12 +231,10 @@ class Forward:
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started += self._carry_out(decisions)
-        for gang in self._backlog.take_back(self.memory):
-            self._clean_up(gang)
         self._note_waiting()
         return Step(self.now, ended, restarted, tuple(started), decisions, direct or ())
 
-    def _plan(self, *, idle: bool) -> Decisions:
+    def _plan(self, *, idle: bool, passed_over: Collection[str] = ()) -> Decisions:
         return cycle.plan(
             self.cluster.snapshot(),
             self.policy,
@@ -246,7 +245,7 @@ class Forward:
             budget=self._budget,
             explain=False,
             idle=idle,
-            shortcuts=self._shortcuts,
+            shortcuts=Shortcuts(passed_over, forgets_backoffs=self._forgets_backoffs),
         )
 
     def _take_events(self) -> tuple[tuple[str, ...], tuple[str, ...], list[Asking], bool]:

@@ -4,7 +4,7 @@ from pumice.api.meta import ObjectMeta
 from pumice.api.pods import Pod
 from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.time import reservations
-from pumice.scheduling.time.backlog import TAKEN_BACK_LEAST, Ask, Backlog
+from pumice.scheduling.time.backlog import Ask, Backlog
 from pumice.sim import Submission, nodes, simulation
 from pumice.sim.policies import NAMED
 
@@ -58,15 +58,21 @@ def test_where_gangs_may_pass_all_are_seen_that_are_no_larger_than_what_is_free(
     assert not backlog.is_reserved_ahead(EMPTY)
 
 
-def test_gangs_that_have_become_too_large_are_taken_back_and_come_again_under_new_uids():
-    crowd = [an_ask(f"c{number}", 3) for number in range(TAKEN_BACK_LEAST)]
-    backlog = a_backlog(an_ask("a", 6), an_ask("b", 8), *crowd, may_pass=True)
-    assert len(backlog.due()) == 2 + len(crowd)
+def test_gangs_that_have_become_too_large_have_no_turn_until_they_are_not():
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 8), an_ask("c", 3), an_ask("d", 2), may_pass=True)
+    assert len(backlog.due()) == 4
     backlog.placed("a", 6)
-    assert backlog.take_back(a_reservation_of("b")) == [ask.gang for ask in crowd]
-    assert backlog.due() == []
+    assert list(backlog.passed_over()) == ["c"]  # b is the first, and has the reservation; d may pass
+    assert backlog.is_reserved_ahead(a_reservation_of("b"))
+    assert not backlog.is_reserved_ahead(a_reservation_of("d"))
     backlog.ended("a")
-    assert seen(backlog.due()) == [f"1~{ask.gang}" for ask in crowd]
+    assert list(backlog.passed_over()) == []
+
+
+def test_where_nobody_passes_everybody_who_is_seen_has_a_turn():
+    backlog = a_backlog(an_ask("a", 6), an_ask("b", 8), an_ask("c", 3), all_alike=False)
+    backlog.due()
+    assert list(backlog.passed_over()) == []
 
 
 def test_who_can_never_start_is_not_held_back():

@@ -1,0 +1,63 @@
+"""A run ahead does not try what numbers alone refuse, nor look for what has not changed: the same starts, less work."""
+
+import pytest
+
+from pumice.scheduling.actions.preempt import _Preempting
+from pumice.scheduling.placing import members
+from pumice.scheduling.placing.placement import Placer
+from pumice.scheduling.time.planning import Book, _Search
+from pumice.sim import Submission, nodes, simulate
+from pumice.sim.policies import NAMED
+
+# Three of four slots are taken; gangs of four, three and two wait for them behind one another.
+CROWD = [Submission(at_s=at_s, run_s=1000, size=size, estimate_s=1000) for at_s, size in enumerate((3, 4, 3, 2, 2, 4))]
+
+
+@pytest.fixture
+def calls_of(monkeypatch):
+    """Counts the calls of a method from now on."""
+
+    def watch(kind, name):
+        calls, real = [], getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *args, **named: calls.append(name) or real(*args, **named))
+        return calls
+
+    return watch
+
+
+def starts(policy, work=CROWD, cluster="4x1"):
+    return [run.start_s for run in simulate(work, nodes(cluster), policy=NAMED[policy].text, source=policy).runs]
+
+
+def test_gangs_for_which_there_is_too_little_room_are_not_placed_and_taken_back(calls_of):
+    fills = calls_of(Placer, "fill")
+    assert starts("fair-share") == [0, 1000, 2000, 3000, 3000, 4000]
+    assert len(fills) == len(CROWD)  # each once: when it starts
+
+
+def test_nor_are_those_whose_queue_has_too_little_of_its_share_left(monkeypatch):
+    # All is the queue's share. The second gang is admitted when it has waited for five minutes, and is reserved a time.
+    work = [Submission(at_s=at_s, run_s=1000, size=size, estimate_s=1000) for at_s, size in ((0, 18), (1, 4), (2, 1))]
+    now, real = [], members.place_tasks
+
+    def place_tasks(session, *args, **named):
+        now.append(not session.is_ahead)
+        real(session, *args, **named)
+
+    monkeypatch.setattr(members, "place_tasks", place_tasks)
+    assert starts("builtin", work, "20x1") == [0, 1000, 2]
+    assert sum(now) == len(work)
+    assert len(now) > len(work)  # for the time that was reserved
+
+
+def test_members_hold_no_places_that_are_dropped_unseen(calls_of):
+    tried = calls_of(_Preempting, "_within")
+    assert all(start is not None for start in starts("builtin"))
+    assert tried == []
+
+
+def test_reservations_that_stand_are_confirmed_together_and_not_looked_for_again(calls_of):
+    confirmed, searches = calls_of(Book, "shortage"), calls_of(_Search, "in_order")
+    assert starts("conservative") == [0, 1000, 2000, 3000, 3000, 4000]
+    assert confirmed == []
+    assert len(searches) == 4  # of those that found another reservation before them, once each
