@@ -76,7 +76,7 @@ class Allowance(Registrations[Grant]):
         beyond: Beyond | None = None,
         could: Callable[[QueueInfo, Shape, Amounts], bool] | None = None,
     ) -> None:
-        """`why` says in numbers what the queue lacks for one more such pod of the gang. `later` answers like `most`, for a moment at which
+        """`why` says in numbers what the queue lacks for one more such pod of the gang; with `beyond`, also where it takes one and not all. `later` answers like `most`, for a moment at which
         queues hold so much less (or, where negative, more) than now; without it the answer of now counts. `beyond` says which gangs may
         take room that nobody could use within a share, and how much: without it none may. `could` says no only where the queue would take no such
         pod even if its own pods gave back so much: evictions are not tried there.
@@ -132,9 +132,11 @@ class Allowance(Registrations[Grant]):
         raise AssertionError(f"queue {queue.name} refuses nothing")
 
     def why_no_more(self, queue: QueueInfo, gang: GangState, shape: Shape, count: int) -> Reason:
-        """What the plugin says, the first of several, that lets the queue take the fewest of so many such pods."""
+        """What speaks against more of so many such pods, where nobody reads it but the plugin, if it lets gangs take more than a share."""
         hook = min(self.hooks, key=lambda each: each.call.most(queue, shape, count))
-        return hook.call.why(queue, gang, shape)
+        if hook.call.beyond is not None:
+            return hook.call.why(queue, gang, shape)
+        return Reason(Code.QUEUE_QUOTA_USED, hook.plugin, Facts(queue=queue.name), cure=Cure.WAITING)
 
 
 # ------------------------------------------------------------------------------------------------- nodes
