@@ -302,19 +302,16 @@ class Forward:
         return waiting
 
     def _is_idle(self) -> bool:
-        """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say."""
-        if not self._events or (self._wake is not None and self._wake <= self.now):
-            return False  # after the last event, one cycle sees what has ended
-        return not self._waiting
+        """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say. After the last event, one sees what has ended."""
+        is_due = not self._events or (self._wake is not None and self._wake <= self.now)
+        return not is_due and not self._waiting
 
     def _note_waiting(self) -> None:
         """Before and after every cycle, whose snapshot forgets which gangs have changed; in between, gangs only end."""
         for key in self.cluster.changed_gangs:
             slot = self.cluster.gangs.get(key)
-            if slot is not None and _waits(slot):
-                self._waiting.add(key)
-            else:
-                self._waiting.discard(key)
+            waits = slot is not None and _waits(slot)
+            (self._waiting.add if waits else self._waiting.discard)(key)
 
     # ------------------------------------------------------------------------------------------------- what takes effect
 
