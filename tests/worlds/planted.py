@@ -423,7 +423,7 @@ PLANTED = {
     "room that others leave is promised to everybody": Planted(Room, "pipeline", _returns(None), ("reserved", 5)),
     "a write of what was used is lost": Planted(MemoryStore, "_put", _every_second_write_is_lost, ("calm", 1)),
     "what was used is not written at the end": Planted(MemoryStore, "flush", _does_nothing, ("calm", 1)),
-    "no answer is taken for a no": Planted(errors, "is_open", _returns(value=False), ("successors", 1)),
+    "no answer is taken for a no": Planted(errors, "is_open", _returns(value=False), ("successors", 18)),
     "a former leader's binds are not made void": Planted(
         takeover, "void_former_binds", _does_nothing, ("successors", 2)
     ),
