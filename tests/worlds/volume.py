@@ -11,8 +11,10 @@ PROFILES = list(profiles.PROFILES)
 FOUND = [
     ("all", 4145),
     ("calm", 1115),
+    ("calm", 4023),
     ("lines", 1017),
     ("nodes", 3008),
+    ("nodes", 4529),
     ("refusals", 3005),
     ("reserved", 1035),
     ("reserved", 1138),
@@ -20,6 +22,7 @@ FOUND = [
     ("reserved", 1200),
     ("reserved", 3013),
     ("reserved", 4399),
+    ("reserved", 4570),
     ("store", 1439),
     ("storm", 1417),
     ("storm", 3020),

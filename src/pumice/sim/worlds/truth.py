@@ -234,8 +234,13 @@ class View:
         )
 
     def has_places(self, gang: Gang) -> bool:
-        """Whether all that it lacks would find room, and nobody else is promised any."""
+        """Whether all that it lacks would find room, with the devices that they claim, and nobody else is promised any."""
         room = {name: max(free, 0) // gang.gpus for name, free in self.free.items()} if gang.gpus else {}
+        pods = {pod.uid for pod in gang.pods}
+        if any(each.pod in pods for each in self.devices.claims.values()):
+            # Where its first members took the GPUs that have devices beside them, the others lack GPUs there.
+            left = self.devices.free()
+            room = {name: min(count, max(left[name], 0)) for name, count in room.items()}
         return self.places(gang, room) >= gang.missing and not self.is_promised(gang)
 
     def places(self, gang: Gang, room: Mapping[str, int]) -> int:
