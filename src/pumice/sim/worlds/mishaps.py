@@ -327,7 +327,8 @@ async def _bad_job(world: World, mishap: Mishap) -> None:
 
 
 async def _edit_queue(world: World, mishap: Mishap) -> None:
-    gpus = 2 + round(mishap.amount * 10)
+    """Not below its guarantee: admission refuses that, and where it is not asked the guarantee counts."""
+    gpus = max(2 + round(mishap.amount * 10), world.story.queues["narrow"].guarantee)
     await world.client.patch(Queue, "narrow", {"spec": {"capability": {GPU: str(gpus)}}})
 
 
