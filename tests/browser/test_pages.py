@@ -262,6 +262,21 @@ async def test_signing_out_closes_other_pages_of_the_session(tmp_path):
         await other.wait_for_url(f"{stage.url}/sign-in")
 
 
+async def test_a_page_whose_stream_is_refused_finds_out_that_its_session_is_over(tmp_path):
+    async with a_stage(tmp_path) as stage:
+        page = await stage.enter()
+        other = await stage.page()
+        # Its stream asks for what is not there, and is refused.
+        await other.add_init_script(
+            "const Stream = EventSource; EventSource = function () { return new Stream('/nothing'); }; EventSource.CLOSED = Stream.CLOSED"
+        )
+        await other.goto(f"{stage.url}/gangs")
+        await other.locator("#connection:has-text('not connected')").wait_for()
+        await page.get_by_role("button", name="Sign out").click()
+        await other.wait_for_url(f"{stage.url}/sign-in")
+        stage.troubles.clear()  # the browser tells of the stream that was refused
+
+
 async def test_pages_can_be_read_without_javascript(tmp_path):
     async with a_stage(tmp_path, java_script_enabled=False) as stage:
         await stage.job("train", 2, gpus=8)

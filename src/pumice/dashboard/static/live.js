@@ -99,8 +99,16 @@
     });
     stream.addEventListener("error", () => {
       say("not connected; trying again");
-      if (stream.readyState === EventSource.CLOSED) setTimeout(connect, 5000);
+      if (stream.readyState === EventSource.CLOSED) setTimeout(connectAgain, 5000);
     });
+  }
+
+  // The server refused the stream: too many are open, or the session is over, and then the page itself leads to the sign-in.
+  function connectAgain() {
+    fetch(location.href, { redirect: "manual" }).then(
+      (answer) => { if (answer.type === "opaqueredirect") location.reload(); else connect(); },
+      () => setTimeout(connectAgain, 5000),
+    );
   }
 
   if ("live" in body.dataset) {
