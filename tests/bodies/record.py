@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from pumice import instant
 from pumice.record import answers, model, queries
 from pumice.record.buffer import Buffer
-from pumice.record.learned import Lessons
+from pumice.record.learned import RunTimesByKind
 from pumice.record.rows import Attempt, Capacity, Eviction, Forecast, Gang, Gap, Run
 from pumice.record.settings import RecordSettings
 from pumice.record.store import SCHEMA, Store
@@ -167,6 +167,14 @@ def what_ended_while_nobody_looked_is_ended(store):
     assert store.close_missing({"g2"}, {"p2"}, now=T0 + 950) == 0
 
 
+def an_attempt_whose_pods_went_while_nobody_looked_is_over(store):
+    """A gang that was restarted meanwhile: it goes on, and its first attempt does not."""
+    store.write([gang("g1"), run("p1"), attempt(number=0), attempt(number=1), run("p2", attempt=1)], now=T0 + 60)
+    assert store.close_missing({"g1"}, {"p2"}, now=T0 + 900) == 1
+    found = {row["number"]: (row["ended"], row["state"]) for row in rows_of(store, "attempts")}
+    assert found == {0: (T0 + 60, "Gone"), 1: (None, "Running")}
+
+
 def filters_and_pages_find_what_they_should(store):
     made = []
     for number in range(40):
@@ -233,10 +241,10 @@ def run_times_are_those_of_the_same_work(store):
         "a4",
     ]
     assert [each.uid for each in store.completed(since=T0 + 12, limit=2)] == [each.uid for each in found][-2:]
-    lessons = Lessons()
-    lessons.fold(found)
-    lessons.fold(store.completed(since=lessons.until, limit=100))  # what was folded does not count again
-    taught = run_times.SLOT.decode(lessons.encoded())
+    by_kind = RunTimesByKind()
+    by_kind.fold(found)
+    by_kind.fold(store.completed(since=by_kind.until, limit=100))  # what was folded does not count again
+    taught = run_times.SLOT.decode(by_kind.encoded())
     assert taught.kinds[run_times.kind("ann", "research", "train-77")].lengths == (0, 1, 2, 3, 4)
     assert taught.of(run_times.kind("ann", "research", "train-77")).length == 3 * instant.SECOND
     assert taught.of(run_times.kind("bob", "research", "train-77")) is None
@@ -258,6 +266,7 @@ ALL = (
     sums_follow_from_the_rows,
     hours_are_what_was_held_in_them,
     what_ended_while_nobody_looked_is_ended,
+    an_attempt_whose_pods_went_while_nobody_looked_is_over,
     filters_and_pages_find_what_they_should,
     only_what_is_old_is_trimmed,
     run_times_are_those_of_the_same_work,

@@ -36,7 +36,7 @@ class Completed(NamedTuple):
     ended: int
 
 
-class Lessons:
+class RunTimesByKind:
     """Run times by kind, folded from completed gangs as they come."""
 
     def __init__(self) -> None:
@@ -69,20 +69,20 @@ class Exchange:
         self._client = client
         self._namespace = settings.namespace
         self._scores = object_name(settings.scheduler, accuracy.SCORE.name)
-        self._taught: str | None = None  # as it was last written
+        self._written: str | None = None  # as it was last written
 
-    async def teach(self, lessons: str) -> bool:
+    async def write(self, encoded: str) -> bool:
         """Whether anything was new, and is written."""
-        if lessons == self._taught:
+        if encoded == self._written:
             return False
-        body = {"data": {names.MEMORY_KEY: lessons}}
+        body = {"data": {names.MEMORY_KEY: encoded}}
         try:
             await self._client.patch(ConfigMap, names.RECORDED_RUN_TIMES, body, namespace=self._namespace)
         except errors.NotFound:
             metadata = {"name": names.RECORDED_RUN_TIMES, "namespace": self._namespace}
             whole = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **body}
             await self._client.create(ConfigMap, whole, namespace=self._namespace)
-        self._taught = lessons
+        self._written = encoded
         return True
 
     async def forecasts(self) -> list[Forecast]:

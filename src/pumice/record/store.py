@@ -314,8 +314,9 @@ class Store:
                 end = sa.case((GANGS.c.submitted > alive_at, GANGS.c.submitted), else_=alive_at)
                 here = GANGS.c.uid.in_(chunk)
                 connection.execute(sa.update(GANGS).where(here).values(ended=end, state=State.GONE))
-                open_attempts = sa.and_(ATTEMPTS.c.gang.in_(chunk), ATTEMPTS.c.ended.is_(None))
-                connection.execute(sa.update(ATTEMPTS).where(open_attempts).values(ended=alive_at, state=State.GONE))
+            for chunk in _chunks(sorted(touched)):
+                over = sa.and_(ATTEMPTS.c.gang.in_(chunk), ATTEMPTS.c.ended.is_(None), ~_HAS_OPEN_RUNS)
+                connection.execute(sa.update(ATTEMPTS).where(over).values(ended=alive_at, state=State.GONE))
             self._settle(connection, touched)
         return len(lost_gangs) + len(lost_runs)
 
@@ -438,6 +439,11 @@ _ENDED_AMONG = sa.select(GANGS.c.uid).where(GANGS.c.uid.in_(_UIDS), GANGS.c.ende
 _HELD_BY = _held_where(RUNS.c.gang.in_(_UIDS))
 _HELD_IN = _held_where(
     sa.and_(RUNS.c.bound < sa.bindparam("next"), sa.or_(RUNS.c.ended >= sa.bindparam("first"), RUNS.c.ended.is_(None)))
+)
+_HAS_OPEN_RUNS = (
+    sa.exists()
+    .where(RUNS.c.gang == ATTEMPTS.c.gang, RUNS.c.attempt == ATTEMPTS.c.number, RUNS.c.ended.is_(None))
+    .correlate(ATTEMPTS)
 )
 _SETTLED = (
     sa.update(GANGS)

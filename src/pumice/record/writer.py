@@ -25,12 +25,12 @@ from pumice.errors import BadInput, PumiceError
 from pumice.kube.discovery import served_kinds
 from pumice.kube.errors import KubeError
 from pumice.record.buffer import BATCH_MAX, Buffer
-from pumice.record.learned import GANGS_MAX, Exchange, Lessons
+from pumice.record.learned import GANGS_MAX, Exchange, RunTimesByKind
 from pumice.record.log_keeper import LogKeeper
 from pumice.record.observer import KINDS, News, Observer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers
@@ -72,7 +72,7 @@ class Writer:
         self._observer = Observer(trusts_label=settings.trusts_label)
         self._buffer = Buffer(settings.buffer_rows)
         self._lines = LogKeeper(client, informers, runtime, self._has_lines) if settings.keeps_logs else None
-        self._lessons = Lessons()
+        self._run_times = RunTimesByKind()
         self._exchange = Exchange(client, settings)
         self._forecasts: set[tuple[str, int]] = set()  # that wait for their gangs, and are in the record
         self._folding = ThreadPoolExecutor(1, "record-fold")
@@ -185,10 +185,14 @@ class Writer:
         news, self._news, self._has_gone = self._news, {}, False
         self._due["fold"] = at + GATHER_S
         self._rounds += 1
+        # Who is told to end meanwhile folds once more, behind this: no row is lost that the observer takes for told.
+        await asyncio.shield(self._fold_news(news.values(), self._rounds))
+
+    async def _fold_news(self, news: Iterable[News], number: int) -> None:
         now = self._now()
-        rows = await self._in(self._folding, self._observer.fold, news.values(), int(now))
+        rows = await self._in(self._folding, self._observer.fold, news, int(now))
         self._drop(self._buffer.put(rows, now))
-        self._folded = self._rounds
+        self._folded = number
 
     def _drop(self, rows: int) -> None:
         if rows:
@@ -240,6 +244,8 @@ class Writer:
             store = await self._in(self._database, _open, self._settings, self._cluster())
             self.store = store
             self._log("record_opened", place=store.place)
+        if not self._is_closed_off:
+            await self._close_off(self.store)
         while len(self._buffer):
             self._guard()
             rows, gap = self._buffer.take(BATCH_MAX), self._buffer.gap
@@ -255,6 +261,14 @@ class Writer:
                 self._log("record_row_refused", table=row.TABLE, key=str(row.key))
             if refused:
                 self._meters.count("pumice_record_dropped_total", len(refused))
+
+    async def _close_off(self, store: Store) -> None:
+        """Before anything else is written, because from then on the record is up to date, and nobody could say until when it was."""
+        gangs, runs = await self._in(self._folding, self._observer.known)
+        ended = await self._in(self._database, store.close_missing, gangs, runs, now=int(self._now()))
+        self._is_closed_off = True
+        if ended:
+            self._log("record_closed_off", rows=ended)
 
     def _has_lines(self, pod_uid: str, since: int) -> bool:
         """In a thread; where the database cannot be asked, they are fetched again."""
@@ -286,12 +300,6 @@ class Writer:
     async def _maintain(self) -> None:
         assert self.store is not None
         now, at = int(self._now()), self._clock.monotonic()
-        if not self._is_closed_off:
-            gangs, runs = await self._in(self._folding, self._observer.known)
-            ended = await self._in(self._database, self.store.close_missing, gangs, runs, now=now)
-            self._is_closed_off = True
-            if ended:
-                self._log("record_closed_off", rows=ended)
         if at >= self._due["sum"]:
             is_behind = await self._in(self._database, self.store.sum_up, now)
             self._due["sum"] = at if is_behind else at + SUM_UP_S
@@ -305,11 +313,11 @@ class Writer:
     async def exchange(self) -> None:
         """Tell the scheduler what was learned, and keep the forecasts that it has given; once a minute, and never twice for a failure."""
         assert self.store is not None
-        gangs = await self._in(self._database, self.store.completed, since=self._lessons.until, limit=GANGS_MAX)
-        await self._in(self._folding, self._lessons.fold, gangs)
+        gangs = await self._in(self._database, self.store.completed, since=self._run_times.until, limit=GANGS_MAX)
+        await self._in(self._folding, self._run_times.fold, gangs)
         try:
             self._guard()
-            await self._exchange.teach(await self._in(self._folding, self._lessons.encoded))
+            await self._exchange.write(await self._in(self._folding, self._run_times.encoded))
             given = await self._exchange.forecasts()
         except KubeError as error:
             self._log("record_not_exchanged", error=str(error))
@@ -332,6 +340,8 @@ class Writer:
         if writing is not None:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
+        if not self._rounds:
+            return  # who has not heard of all there is cannot say what is gone
         with contextlib.suppress(PumiceError, TimeoutError):
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold(is_last=True)

@@ -1,11 +1,13 @@
 """The record of a whole embedded cluster: kept while its database is there, and caught up with when it was not."""
 
 import asyncio
+import contextlib
 import random
 import subprocess
 import sys
 
 import pytest
+from tests.bodies import record
 from tests.bodies.patience import PATIENCE_S
 from tests.bodies.record import listed, one_gang, rows_of
 from tests.bodies.recorded import a_job, cluster, until_completed
@@ -58,15 +60,28 @@ async def test_what_a_job_was_and_cost_is_there_when_it_has_ended(tmp_path):
     store.close()
 
 
-async def test_groups_of_kubernetes_own_are_recorded_and_billed_like_others(tmp_path):
-    url = f"sqlite:///{tmp_path}/record.db"
-    runtime = Runtime(clock=RealClock(), chance=random.Random(1), log=silent)
-    async with EmbeddedServer(Place(tmp_path / "server"), Settings(alpha=ALPHA)) as embedded:
+@contextlib.asynccontextmanager
+async def writing(folder, url, log=silent):
+    """A server without controllers, and what keeps the record of it: client, informers, writer. It goes on until cancelled, or this ends."""
+    runtime = Runtime(clock=RealClock(), chance=random.Random(1), log=log)
+    async with EmbeddedServer(Place(folder), Settings(alpha=ALPHA)) as embedded:
         client = Client(LocalTransport(embedded.server), clock=runtime.clock, chance=runtime.chance)
         await install_kinds(client)
         informers = Informers(client, clock=runtime.clock, chance=runtime.chance, log=silent)
         writer = Writer(client, informers, RecordSettings(url, keeps_logs=False), runtime, Meters())
         works = [asyncio.create_task(each) for each in (informers.run(), writer.run())]
+        try:
+            yield client, informers, writer, works[1]
+        finally:
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
+            writer.close()
+
+
+async def test_groups_of_kubernetes_own_are_recorded_and_billed_like_others(tmp_path):
+    url = f"sqlite:///{tmp_path}/record.db"
+    async with writing(tmp_path / "server", url) as (client, informers, writer, _):
         ended = asyncio.Event()
         informers.of(Pod).subscribe(
             lambda news: ended.set() if any(each.object.status.phase == "Succeeded" for each in news) else None
@@ -77,23 +92,59 @@ async def test_groups_of_kubernetes_own_are_recorded_and_billed_like_others(tmp_
         spec = {"schedulingGroup": {"podGroupName": "own"}, "schedulerName": "volcano", "nodeName": "n1",
                 "containers": [{"name": "c", "image": "i", "resources": resources}]}  # fmt: skip
         await client.create(Pod, {"metadata": {"name": "own-0"}, "spec": spec}, namespace="default")
-        state = {
-            "terminated": {"exitCode": 0, "finishedAt": instant.format_instant(runtime.clock.now() + instant.HOUR)}
-        }
+        finished_at = instant.format_instant(RealClock().now() + instant.HOUR)
+        state = {"terminated": {"exitCode": 0, "finishedAt": finished_at}}
         done = {"phase": "Succeeded", "containerStatuses": [{"name": "c", "image": "i", "imageID": "", "state": state}]}
         await client.patch(Pod, "own-0", {"status": done}, namespace="default", subresource="status")
         async with asyncio.timeout(PATIENCE_S):
             await ended.wait()
             await writer.flush()
-        for work in works:
-            work.cancel()
-        await asyncio.gather(*works, return_exceptions=True)
-        writer.close()
     store = Store(url)
     [row] = rows_of(store, "gangs")
     gang = one_gang(store, row["uid"])
     assert (gang.name, gang.kind, gang.state, gang.queue) == ("own", NATIVE_GROUP, "Completed", "default")
     assert gang.gpu_hours == pytest.approx(2, rel=0.01)
+    store.close()
+
+
+def a_record_that_was_kept_until(url, at):
+    store = Store(url)
+    store.open()
+    store.write([record.gang("gone"), record.run("gone-0", "gone"), record.attempt("gone")], now=at)
+    return store
+
+
+async def test_what_is_gone_is_charged_until_the_record_was_last_kept_and_not_until_somebody_looks(tmp_path):
+    """The Job that is there is written in the same breath, and from then on the record is up to date."""
+    url = f"sqlite:///{tmp_path}/record.db"
+    store = a_record_that_was_kept_until(url, record.T0 + 60)
+    async with writing(tmp_path / "server", url) as (client, informers, writer, _):
+        await client.create(Job, a_job("next"), namespace="default")
+        await informers.synced()
+        await writer.flush()
+    assert [row["ended"] for row in rows_of(store, "runs")] == [record.T0 + 60]
+    assert {row["name"]: row["ended"] for row in rows_of(store, "gangs")} == {
+        "train-gone": record.T0 + 60,
+        "next": None,
+    }
+    store.close()
+
+
+async def test_a_process_that_is_told_to_end_as_soon_as_it_has_the_record_has_ended_what_is_gone(tmp_path):
+    url = f"sqlite:///{tmp_path}/record.db"
+    store = a_record_that_was_kept_until(url, record.T0 + 60)
+    opened = asyncio.Event()
+
+    def log(event, **_):
+        if event == "record_opened":
+            opened.set()
+
+    async with writing(tmp_path / "server", url, log) as (_, _, _, work):
+        async with asyncio.timeout(PATIENCE_S):
+            await opened.wait()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        assert [row["ended"] for row in rows_of(store, "runs")] == [record.T0 + 60]
     store.close()
 
 
