@@ -51,7 +51,7 @@ def plan(nodes: int, gangs: int, size: int, output: str) -> None:
 def measure(nodes: int, gangs: int, size: int) -> dict[str, float]:
     """One measurement: taking the snapshot, and planning on it."""
     with progress.show(f"making {nodes} nodes and {gangs} gangs of {size}"):  # nothing may move while it is measured
-        cluster = full_of_work(nodes, gangs, size)
+        cluster = cluster_with_waiting_gangs(nodes, gangs, size)
     policy = builtin.parse(builtin.TEXT, "built-in policy")
     now = instant.parse_instant(_CREATED)
     started = time.perf_counter()
@@ -71,7 +71,7 @@ def measure(nodes: int, gangs: int, size: int) -> dict[str, float]:
     }
 
 
-def full_of_work(nodes: int, gangs: int, size: int) -> Cluster:
+def cluster_with_waiting_gangs(nodes: int, gangs: int, size: int) -> Cluster:
     """A cluster with that many empty nodes and waiting gangs."""
     cluster = Cluster()
     intake = Intake(cluster)

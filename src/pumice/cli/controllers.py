@@ -149,6 +149,6 @@ async def _run(
         record = record_server(worker, here.client, here.runtime, settings, here.election)
         health = HealthServer(worker.pulse, worker.meters, election=here.election, record=record)
         try:
-            await here.work(worker.run, health, listen, [worker.pulse.keep_beating()])
+            await here.work(worker.run, health, listen, [worker.pulse.keep_beating])
         finally:
             worker.close()

@@ -168,6 +168,8 @@ class Links:
 
     def __init__(self, file: str | Path | None, *, opens: bool) -> None:
         self._file = Path(file) if file is not None else None
+        if self._file is not None and self._file.exists() and not self._file.is_file():
+            raise BadInput(f"--link-file {file}: not a regular file; name another, which is made anew for each link")
         self._opens = opens
         self._told = False
         self.port = 0

@@ -29,6 +29,7 @@ from pumice.local.demo_stage import (
     node,
     phase_count,
     pods,
+    reserving_at_once,
     start_cluster,
     training_job,
     until,
@@ -36,7 +37,6 @@ from pumice.local.demo_stage import (
     until_reason,
     until_reserved,
     until_step,
-    without_patience,
 )
 from pumice.scheduling.core.codes import HOPELESS, Code
 
@@ -172,7 +172,7 @@ async def _fragmentation() -> str:
 
 async def _backfill() -> str:
     """Half of the GPUs are free, a gang that wants all of them waits: who may use them until then?"""
-    async with start_cluster(gpus=8, policy_text=without_patience()) as cluster:
+    async with start_cluster(gpus=8, policy_text=reserving_at_once()) as cluster:
         _tell(
             "4 of 8 GPUs are busy for another hour. A gang that needs all 8 has waited long enough: it gets a reservation."
         )

@@ -22,8 +22,8 @@ def set_verbose(ctx: click.Context, _: click.Parameter, level: str) -> None:
     """`-v`, and Volcano's `-v 4`, where 0 is the silence that holds without it."""
     if not level:
         return
-    if not level.isdecimal():
+    if not (level.isascii() and level.isdecimal()):
         raise BadInput(f"-v {level}: expected a level such as -v 6; write a -v without one behind all names")
     found = ctx.find_object(Invocation)
-    if found is not None and int(level):
+    if found is not None and level.strip("0"):
         found.verbose = True

@@ -105,6 +105,14 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
         return ExitCode.FAILED
     except errors.PumiceError as error:
         return _tell(name, error, verbose=invocation.verbose)
+    except UnicodeEncodeError as error:  # such as a name that was no UTF-8 on the command line
+        around = error.object[max(error.start - 20, 0) : error.end + 20]
+        return _tell(
+            name,
+            errors.BadInput(
+                f"{around!a}: not to be written as {error.encoding}; correct the name, or set LANG=C.UTF-8"
+            ),
+        )
     except OSError as error:
         where = f"{error.filename}: " if error.filename is not None else ""
         hint = "check the path, its permissions and the room on the disk"

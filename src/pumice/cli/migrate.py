@@ -41,7 +41,7 @@ CLUSTER_WIDE = (
 )
 
 
-class Breaks(PumiceError):
+class WouldBreak(PumiceError):
     """Something would not work; the findings have been printed."""
 
 
@@ -82,7 +82,7 @@ def check(
     worst = {Severity.BREAKS, *([Severity.DIFFERS] if strict else [])}
     count = sum(each.severity in worst for each in found)
     if count:
-        raise Breaks(f"{count} of the findings need somebody's attention before Pumice takes over")
+        raise WouldBreak(f"{count} of the findings need somebody's attention before Pumice takes over")
 
 
 def _text(found: Sequence[Finding], objects: int) -> str:

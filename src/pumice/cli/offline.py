@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,19 +12,21 @@ import msgspec
 from pumice import instant, yamltext
 from pumice.api import changes, decoding, kinds
 from pumice.api.decoding import UNREADABLE
+from pumice.cli.input_files import STDIN, read_file, read_file_or_stdin
 from pumice.cli.printing import echo_data
 from pumice.cli.results import output_option
 from pumice.cluster.gpu_use import reported
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.digits import counted
-from pumice.errors import BadInput, NotFound
+from pumice.errors import BadInput
 from pumice.processes import policies
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.readmodel.build import Cycle, Views
 from pumice.scheduling.core import build_decisions, builtin, cycle, verdict
 from pumice.scheduling.core.decisions import VolumeChoice
 from pumice.scheduling.core.gpu_use import gang_uses
+from pumice.scheduling.core.policy import POLICY_BYTES_MAX
 from pumice.scheduling.evicting import reserved_room
 from pumice.scheduling.time.forecast import World
 from pumice.scheduling.whatif.trial import Question
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.decisions import Decisions
 
-INPUT_BYTES_MAX = 2**30  # a dump of 50,000 pods has about 300 MB
 # A dump has no clock: its newest moment is the best guess at "now", so that the answer does not depend on when it is asked.
 _EPOCH = "1970-01-01T00:00:00Z"
 
@@ -55,7 +55,7 @@ def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> No
         raise BadInput(
             f"{', '.join(files)}: no objects; give what `kubectl get nodes,pods,podgroups,queues -A -o yaml` prints"
         )
-    text = read_file(Path(policy_file)) if policy_file else None
+    text = read_file(policy_file, POLICY_BYTES_MAX) if policy_file else None
     answer = schedule_objects(objects, text, source=policy_file or "built-in policy")
     if output == "table":
         print_table(answer)
@@ -63,26 +63,13 @@ def schedule(files: tuple[str, ...], policy_file: str | None, output: str) -> No
         echo_data(answer, output)
 
 
-def read_file(path: Path) -> bytes:
-    try:
-        if path.stat().st_size > INPUT_BYTES_MAX:
-            raise BadInput(f"{path}: larger than {INPUT_BYTES_MAX} bytes; split it into several files")
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise NotFound(f"{path}: no such file; check the name") from error
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}; check the name and your rights") from error
-
-
 def read_objects(name: str) -> list[Mapping[str, Any]]:
     """All objects in a file, a folder of manifests, or standard input; Lists are opened."""
-    if name == "-":
-        return _objects(sys.stdin.buffer.read(INPUT_BYTES_MAX), "standard input")
     path = Path(name)
     if path.is_dir():
         paths = sorted(each for each in path.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
         return [item for each in paths for item in _objects(read_file(each), str(each))]
-    return _objects(read_file(path), name)
+    return _objects(read_file_or_stdin(name), "standard input" if name == STDIN else name)
 
 
 def _objects(text: bytes, source: str) -> list[Mapping[str, Any]]:

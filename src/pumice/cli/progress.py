@@ -1,4 +1,4 @@
-"""A sign of life while something takes long: on a terminal's stderr only, and gone when it is over."""
+"""A progress line while something takes long: on a terminal's stderr only, and gone when it is over."""
 
 from __future__ import annotations
 

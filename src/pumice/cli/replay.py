@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pumice import __version__, instant
 from pumice.api.scheduling import PodGroupPhase
-from pumice.cli.offline import as_data, print_table, read_file
+from pumice.cli.input_files import read_file
+from pumice.cli.offline import as_data, print_table
 from pumice.cli.printing import align, echo_data
 from pumice.cli.results import output_option
 from pumice.cluster.tasks import Status
@@ -52,12 +52,12 @@ def replay(file: str, number: int | None, gang: str | None, output: str) -> None
 
 
 class _Recording:
-    """The cycles of a file; what is not whole at its end is told, and does not hide what stands before it."""
+    """The cycles of a file, as far as it is whole."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._data = read_file(Path(file))
-        self.cut_off = ""
+        self._data = read_file(file)
+        self.broken: frames.Broken | None = None  # why there are no more of them
 
     def cycles(self) -> Iterator[Played]:
         found = False
@@ -68,7 +68,7 @@ class _Recording:
         except frames.Broken as error:
             if not found:
                 raise
-            self.cut_off = str(error)
+            self.broken = error
 
 
 def _show_all(recording: _Recording, output: str) -> None:
@@ -96,6 +96,7 @@ def _show_one(recording: _Recording, number: int, gang: str | None, output: str)
             _tell_end(recording, each if each.differs else None)
             return
         seen.append(each.number)
+    _tell_end(recording, None)
     there = f"it has {seen[0]} to {seen[-1]}" if seen else "it has none"
     raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in {recording.file}.1")
 
@@ -179,10 +180,13 @@ def _cell(value: object) -> str:
 
 
 def _tell_end(recording: _Recording, wrong: Played | None) -> None:
-    if recording.cut_off:
-        click.echo(f"pumice: {recording.cut_off}", err=True)
+    """A file that was copied while it was written is told of; a damaged one, and a cycle that differs, are errors."""
+    if recording.broken is not None and (wrong is not None or isinstance(recording.broken, frames.Torn)):
+        click.echo(f"pumice: {recording.broken}", err=True)
     if wrong is not None:
         raise Differs(_difference(wrong))
+    if recording.broken is not None and not isinstance(recording.broken, frames.Torn):
+        raise recording.broken
 
 
 def _difference(each: Played) -> str:

@@ -9,7 +9,8 @@ import msgspec
 
 from pumice.cli.batch_script import OPTIONS
 from pumice.cli.cluster_command import ClusterAccess, asks
-from pumice.errors import BadInput, NotFound
+from pumice.cli.input_files import MANIFEST_BYTES_MAX, STDIN, read_file_or_stdin
+from pumice.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,6 @@ async def sbatch(
 
 def _script(script: str | None, wrap: str) -> tuple[Script, str]:
     import sys
-    from pathlib import Path
 
     from pumice.cli import batch_script
 
@@ -81,15 +81,13 @@ def _script(script: str | None, wrap: str) -> tuple[Script, str]:
         return batch_script.read(f"#!/bin/sh\n{wrap}\n", _WRAPPED), _WRAPPED
     if script is None and sys.stdin.isatty():
         raise BadInput("expected a script, from a file or from stdin, or --wrap COMMAND; name one")
-    script = script or "-"  # as Slurm's: sbatch <<END
+    script = script or STDIN  # as Slurm's: sbatch <<END
+    source = "stdin" if script == STDIN else script
     try:
-        raw = sys.stdin.buffer.read() if script == "-" else Path(script).read_bytes()
-        source = "stdin" if script == "-" else script
-        return batch_script.read(raw.decode(), source), source
-    except FileNotFoundError as error:
-        raise NotFound(f"{script}: no such file; check the name") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{script}: cannot be read as text: {error}; check the file and your rights") from error
+        text = read_file_or_stdin(script, MANIFEST_BYTES_MAX).decode()
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{source}: cannot be read as text: {error}; check the file") from error
+    return batch_script.read(text, source), source
 
 
 def _job(

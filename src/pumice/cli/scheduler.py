@@ -166,8 +166,8 @@ async def _run(
         worker.tell(view.publish)
         health = HealthServer(worker.pulse, worker.meters, election=here.election, view=view)
         beside = [
-            policies.run(clock, worker.policy_refused),
-            worker.idle_pulse(),
-            make_queues(client, queues, clock=clock, log=runtime.log),
+            lambda: policies.run(clock, worker.policy_refused),
+            worker.idle_pulse,
+            lambda: make_queues(client, queues, clock=clock, log=runtime.log),
         ]
         await here.work(worker.run, health, listen, beside)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +10,7 @@ import msgspec
 from pumice.api import names
 from pumice.api.decoding import UNREADABLE
 from pumice.api.pods import ENDED
+from pumice.cli.input_files import read_file
 from pumice.cli.leader import Leader, Unanswered
 from pumice.errors import Refused
 from pumice.readmodel import model
@@ -193,26 +193,26 @@ async def world(access: ClusterAccess, policy_file: str | None) -> World:
 
 
 def policy_of(file: str) -> Policy:
-    from pumice.cli import offline
     from pumice.processes.entry_points import plugins_from_outside
     from pumice.processes.policies import parse_policy
+    from pumice.scheduling.core.policy import POLICY_BYTES_MAX
 
-    return parse_policy(offline.read_file(Path(file)), file, plugins_from_outside())
+    return parse_policy(read_file(file, POLICY_BYTES_MAX), file, plugins_from_outside())
 
 
 async def _listing(access: ClusterAccess, policy_file: str | None) -> tuple[list[Struct], bytes | None]:
     """All objects that the policy's plugins read, and its text."""
     from pumice.api import nodeinfo, resource, storage, topology
-    from pumice.cli import offline
     from pumice.kube.discovery import served_kinds
     from pumice.processes.entry_points import plugins_from_outside
     from pumice.processes.requirements import kinds_of
     from pumice.scheduling.core import builtin
+    from pumice.scheduling.core.policy import POLICY_BYTES_MAX
 
     # Without these the engine says less of a pod that needs them; without the others it would be wrong about all.
     spared = {nodeinfo.Numatopology, topology.HyperNode, *_of(storage), *_of(resource)}
     objects: list[Struct] = []
-    text = offline.read_file(Path(policy_file)) if policy_file else None
+    text = read_file(policy_file, POLICY_BYTES_MAX) if policy_file else None
     extra = plugins_from_outside()
     chosen = builtin.parse(builtin.TEXT if text is None else text, policy_file or BUILT_IN, extra=extra)
     for struct in await served_kinds(access.client, kinds_of(chosen, extra)):

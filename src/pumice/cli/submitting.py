@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import shlex
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pumice import quantity, yamltext
@@ -14,6 +12,7 @@ from pumice.api.batch import Job
 from pumice.api.kinds import by_struct, type_meta
 from pumice.api.validation.field_errors import Findings
 from pumice.api.validation.time_limits import check_times
+from pumice.cli.input_files import MANIFEST_BYTES_MAX, read_file_or_stdin
 from pumice.cli.results import Done
 from pumice.errors import BadInput, NotFound
 from pumice.values import Value
@@ -164,13 +163,7 @@ def resources(text: str, flag: str) -> dict[str, str]:
 
 def read_documents(filename: str) -> list[Json]:
     """The objects in a file, or in standard input."""
-    try:
-        text = sys.stdin.buffer.read() if filename == "-" else Path(filename).read_bytes()
-    except FileNotFoundError as error:
-        raise NotFound(f"{filename}: no such file; check the name") from error
-    except OSError as error:
-        raise BadInput(f"{filename}: cannot be read: {error.strerror}; check the name and your rights") from error
-    return yamltext.load_all(text, source=filename)
+    return yamltext.load_all(read_file_or_stdin(filename, MANIFEST_BYTES_MAX), source=filename)
 
 
 def read_job(filename: str) -> Json:

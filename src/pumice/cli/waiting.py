@@ -1,4 +1,4 @@
-"""Waiting until objects are as wanted, woken by their changes, with a sign of life on a terminal."""
+"""Waiting until objects are as wanted, woken by their changes, with a progress line on a terminal."""
 
 from __future__ import annotations
 

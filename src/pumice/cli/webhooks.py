@@ -134,7 +134,7 @@ async def _run(connection: Connection, settings: WebhookSettings, listen: str, l
     runtime = Runtime(clock=RealClock(), chance=random.Random(), log=log)  # noqa: S311  jitter, not secrets
     async with lifecycle.connect(connection, "pumice-webhooks", runtime) as here:
         worker = Webhooks(here.client, here.informers, settings, runtime)
-        await here.work(worker.run, HealthServer(worker.pulse, worker.meters), listen, [worker.pulse.keep_beating()])
+        await here.work(worker.run, HealthServer(worker.pulse, worker.meters), listen, [worker.pulse.keep_beating])
 
 
 @webhooks.command("manifests")

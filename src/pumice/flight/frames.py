@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pumice.cluster.intake import Intake
 
 FORMAT = 1
-_MAGIC = b"PUMICE-FLIGHT "
+MAGIC = b"PUMICE-FLIGHT "
 FRAME_BYTES_MAX = 2**30  # of one frame, unpacked: a state of 100,000 pods has a tenth of it
 _PREFIX = struct.Struct(">II")
 _LEVEL = 1  # of zlib: three times smaller at 200 MB/s; more costs more than it saves
@@ -104,7 +104,11 @@ OWN_KINDS: dict[str, type[Struct]] = {
 
 
 class Broken(BadInput):
-    """The file ends in the middle of a frame, or a frame is not what was written; its text says where."""
+    """A frame is not what was written; its text says where."""
+
+
+class Torn(Broken):
+    """The file ends in the middle of a frame, as one does that is copied while it is written."""
 
 
 # ------------------------------------------------------------------------------------------------- changes and states
@@ -173,7 +177,7 @@ def changes_of(intake: Intake) -> list[Change]:
 
 
 def first_line() -> bytes:
-    return _MAGIC + b"%d\n" % FORMAT
+    return MAGIC + b"%d\n" % FORMAT
 
 
 def pack(frame: Any) -> bytes:
@@ -185,10 +189,10 @@ def pack(frame: Any) -> bytes:
 def unpack(data: bytes, source: str) -> Iterator[Frame]:
     """The frames of a file, one after the other; raises Broken where they end without being whole."""
     line, _, rest = data.partition(b"\n")
-    if not line.startswith(_MAGIC):
+    if not line.startswith(MAGIC):
         raise BadInput(f"{source}: no flight recording; give the file that `pumice scheduler --flight-recorder` writes")
     if line != first_line().rstrip():
-        written = line.removeprefix(_MAGIC)[:20].decode(errors="replace")
+        written = line.removeprefix(MAGIC)[:20].decode(errors="replace")
         raise BadInput(
             f"{source}: it has format {written}, and this program reads {FORMAT}; use the Pumice that wrote it"
         )
@@ -200,9 +204,7 @@ def unpack(data: bytes, source: str) -> Iterator[Frame]:
         length, checksum = _PREFIX.unpack(prefix) if len(prefix) == _PREFIX.size else (0, 0)
         body = stream.read(length)
         if len(prefix) < _PREFIX.size or len(body) < length:
-            raise Broken(
-                f"{where}: the file ends in the middle of it; what was being written when it was copied is lost"
-            )
+            raise Torn(f"{where}: the file ends in the middle of it; what was being written when it was copied is lost")
         if zlib.crc32(body) != checksum:
             raise Broken(f"{where}: its checksum is wrong: the file was damaged; get another copy of it")
         yield _decode(body, where)

@@ -174,6 +174,7 @@ class FlightRecorder(Unrecorded):
                 os.close(self._file)
                 self._file = None
             if self._path.exists() and self._path.stat().st_size:
+                self._check_is_ours()
                 self._path.replace(f"{self._path}.1")
             self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
             self._size = 0
@@ -181,6 +182,13 @@ class FlightRecorder(Unrecorded):
             raise BadInput(
                 f"flight recorder {self._path}: {error.strerror or error}; choose a file in a folder that can be written"
             ) from error
+
+    def _check_is_ours(self) -> None:
+        with self._path.open("rb") as file:
+            if file.read(len(frames.MAGIC)) != frames.MAGIC:
+                raise BadInput(
+                    f"flight recorder {self._path}: holds something else than a recording; name another file"
+                )
 
     def _stop(self, why: str) -> None:
         self._stopped = why

@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from pumice import files
 from pumice.kube import kubeconfig, proxies
 from pumice.kube.connection import Connection
 from pumice.kube.credentials import Anonymous, Credentials, Fixed, Presented, RotatingFile, Source
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # a cluster's own words to an exec plugin
 
+KUBERC_BYTES_MAX = 2**20  # of kubectl's preferences
 NO_PLUGINS = PluginPolicy(allowed=False)  # what server processes use, unless told otherwise
 
 
@@ -90,7 +92,7 @@ def kubectl_plugin_policy(env: Mapping[str, str] = os.environ) -> PluginPolicy:
     from pumice import yamltext  # few have such a file
 
     try:
-        documents = yamltext.load_all(path.read_bytes(), source=str(path))
+        documents = yamltext.load_all(files.read(path, KUBERC_BYTES_MAX), source=str(path))
         preference = msgspec.convert(documents[0] if documents else {}, _Preference)
     except (OSError, yamltext.YamlError, msgspec.ValidationError) as error:
         raise BadConfig(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pumice import files
 from pumice.kube.errors import NoCredentials
 
 if TYPE_CHECKING:
@@ -115,11 +116,7 @@ class RotatingFile:
             stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
             if self._content is not None and stamp == self._stamp:
                 return self._content
-            if found.st_size > FILE_BYTES_MAX:
-                raise NoCredentials(
-                    f"{self._path} has {found.st_size} bytes: tokens and certificates have at most {FILE_BYTES_MAX}; correct the path"
-                )
-            content = self._path.read_bytes()
+            content = files.read(self._path, FILE_BYTES_MAX)
         except OSError as error:
             if self._content is not None:
                 return self._content

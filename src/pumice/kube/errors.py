@@ -261,10 +261,10 @@ def _read_status(code: int, body: bytes) -> Status:
 
 def _error_of(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=_Told).error
+        return msgspec.json.decode(body, type=_ErrorBody).error
     except UNREADABLE:
         return ""
 
 
-class _Told(msgspec.Struct):
+class _ErrorBody(msgspec.Struct):
     error: str = ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from pumice import files
 from pumice.kube.errors import BadConfig
 from pumice.kube.exec_auth import ExecConfig
 
@@ -125,11 +126,7 @@ def read(paths: Iterable[Path], *, must_exist: bool) -> Kubeconfig:
 
 def _read_file(path: Path) -> _File:
     try:
-        if path.stat().st_size > KUBECONFIG_BYTES_MAX:
-            raise BadConfig(
-                f"{path} is beyond {KUBECONFIG_BYTES_MAX} bytes, which no kubeconfig needs; correct the path"
-            )
-        text = path.read_bytes()
+        text = files.read(path, KUBECONFIG_BYTES_MAX)
     except OSError as error:
         raise BadConfig(
             f"kubeconfig {path} cannot be read: {error.strerror}; correct the path or its permissions"

@@ -48,7 +48,7 @@ tiers:
 """
 
 
-def without_patience() -> str:
+def reserving_at_once() -> str:
     """The built-in policy, with reservations at once instead of after five minutes of waiting."""
     from pumice.scheduling.core import builtin
 

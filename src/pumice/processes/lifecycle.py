@@ -46,7 +46,7 @@ class Process(Value):
         run: Callable[[], Coroutine[Any, Any, None]],
         health: HealthServer,
         listen: str,
-        beside: Sequence[Coroutine[Any, Any, None]],
+        beside: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     ) -> None:
         """Run until stopped, with informers and `beside`, and serve health on the address meanwhile."""
         port = await health.start(listen)
@@ -61,7 +61,7 @@ class Process(Value):
             await announce(self.client, self.notice, where, self.runtime.log, whose=self.whose)
         try:
             work = run() if self.election is None else self.election.lead(run)
-            await until_stopped(work, [self.informers.run(), *beside])
+            await until_stopped(work, [self.informers.run(), *(start() for start in beside)])
         finally:
             await health.stop()
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pumice import files
 from pumice.errors import BadInput, PumiceError
 from pumice.processes.extender_client import extender_of
 from pumice.processes.load_settings import settings_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import builtin
 from pumice.scheduling.core.build_decisions import OWN_MEMORY
-from pumice.scheduling.core.policy import PolicyError
+from pumice.scheduling.core.policy import POLICY_BYTES_MAX, PolicyError
 from pumice.telemetry import catalogue
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class PolicyFile:
         if self._path is None:
             return builtin.TEXT.encode()
         try:
-            return self._path.read_bytes()
+            return files.read(self._path, POLICY_BYTES_MAX)
         except OSError as error:
             raise BadInput(
                 f"policy {self._path}: cannot be read: {error.strerror}; check the name and your rights"

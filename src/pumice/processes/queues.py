@@ -6,10 +6,9 @@ The root and the default queue are needed before the first cycle; an operator's 
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pumice import yamltext
+from pumice import files, yamltext
 from pumice.api.kinds import type_meta
 from pumice.api.meta import ObjectReference
 from pumice.api.scheduling import ROOT_QUEUE, Queue
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 
 QUEUES_MAX = 1_000  # of one file
+QUEUES_BYTES_MAX = 2**22  # of that file
 PAUSE_S = 5.0  # between two tries
 SOON_S = 1.0  # the same, where nothing can begin before
 _META = type_meta(Queue)
@@ -37,7 +37,9 @@ ROOT = ObjectReference(kind="Queue", name=ROOT_QUEUE, api_version=_META["apiVers
 def read_queues(name: str) -> Mapping[str, Json]:
     """The queues of a file, by name: `team-a: {weight: 2}`; BadInput where it holds something else."""
     try:
-        documents = [each for each in yamltext.load_all(Path(name).read_bytes(), source=name) if each is not None]
+        documents = [
+            each for each in yamltext.load_all(files.read(name, QUEUES_BYTES_MAX), source=name) if each is not None
+        ]
     except OSError as error:
         raise BadInput(f"queues {name}: cannot be read: {error.strerror}; check the name and your rights") from error
     found = documents[0] if documents else {}

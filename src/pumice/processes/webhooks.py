@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from pumice import files
 from pumice.api import defaults
 from pumice.api.flow import JobFlow
 from pumice.api.scheduling import PodGroup
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.webhooks.certificate_store import Source
 
+ADMISSION_CONF_BYTES_MAX: Final = 2**20  # as much as a ConfigMap holds
 LOOK_S: Final = 10.0  # between two looks at keys, configurations and files
 
 
@@ -164,7 +166,7 @@ class Webhooks:
 def read_resource_groups(name: str) -> tuple[defaults.ResourceGroup, ...]:
     """The resource groups of a file, or BadInput."""
     try:
-        text = Path(name).read_bytes()
+        text = files.read(name, ADMISSION_CONF_BYTES_MAX)
     except OSError as error:
         raise errors.BadConfig(f"{name}: {error.strerror}; name a file with resourceGroups") from error
     return defaults.resource_groups(text, source=name)

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pumice import files
 from pumice.api.core import Secret
 from pumice.certificates import Pair
 from pumice.errors import BadInput, Refused
@@ -98,13 +99,9 @@ class Files:
     def _read(self, name: str) -> bytes:
         path = self._folder / name
         try:
-            with path.open("rb") as file:
-                content = file.read(FILE_BYTES_MAX + 1)
+            return files.read(path, FILE_BYTES_MAX)
         except OSError as error:
             raise BadInput(f"{path}: {error.strerror}; mount a Secret with {CERTIFICATE} and {KEY}") from error
-        if len(content) > FILE_BYTES_MAX:
-            raise BadInput(f"{path}: more than {FILE_BYTES_MAX} bytes; that is no certificate")
-        return content
 
 
 class ServingContext:

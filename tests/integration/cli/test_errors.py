@@ -193,6 +193,9 @@ def test_what_admission_refuses_is_code_4(pumice, arguments, cause, step):
     [
         (("queue", "create", "default"), 5, 'queues.scheduling.volcano.sh "default" already exists'),
         (("queue", "create", "a/b"), 2, 'metadata.name: Invalid value: "a/b"'),
+        (("job", "list", "-v", "x"), 2, "-v x: expected a level such as -v 6"),
+        (("job", "view", "x", "-n", "\udcff"), 2, "not to be written as utf-8; correct the name"),
+        (("job", "list", "--master", "h\udcff"), 2, "not to be written as utf-8; correct the name"),
         (("job", "run"), 2, "no name was given; write it behind the command, or a file with -f"),
         (("job", "view"), 2, "no name was given; write it behind the command, or as -N NAME"),
         (("job", "view", "a", "-N", "b"), 2, "two names: 'a' and -N 'b'; give one of them"),
@@ -207,6 +210,13 @@ def test_what_admission_refuses_is_code_4(pumice, arguments, cause, step):
         (("nodes", "--each", "gpu"), 2, "--each 'gpu': expected NAME=AMOUNT"),
         (("explain", "thing/x"), 2, "'thing/x': expected job/NAME, pg/NAME or pod/NAME"),
         (("schedule", "-f", "/none.yaml"), 3, "/none.yaml: no such file; check the name"),
+        (("job", "run", "-f", "/dev/zero"), 2, "/dev/zero: cannot be read: larger than 16777216 bytes"),
+        (("sbatch", "/dev/zero"), 2, "/dev/zero: cannot be read: larger than 16777216 bytes"),
+        (
+            ("simulate", "--workload", "generated", "--cluster", "4x8", "--policy", "/dev/zero"),
+            2,
+            "/dev/zero: cannot be read: larger than 1048576 bytes",
+        ),
         (("replay", "/none"), 3, "/none: no such file; check the name"),
         (("replay", "/"), 2, "/: cannot be read: Is a directory; check the name and your rights"),
         (

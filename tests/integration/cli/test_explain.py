@@ -198,7 +198,6 @@ def test_a_user_of_one_namespace_sees_what_he_may(why, cluster, client, pumice, 
     assert (refused.code, refused.out) == (4, "")
 
 
-VIEWER = "/api/v1/namespaces/kube-system/serviceaccounts/pumice-viewer"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/pumice-scheduler"
 
 

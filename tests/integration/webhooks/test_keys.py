@@ -129,5 +129,5 @@ async def test_a_folder_without_a_pair_is_refused_at_the_start(client, tmp_path)
 
 async def test_a_file_that_is_too_large_is_not_read(tmp_path):
     (tmp_path / "tls.crt").write_bytes(b"x" * (2**20 + 1))
-    with pytest.raises(BadInput, match="that is no certificate"):
+    with pytest.raises(BadInput, match="larger than 1048576 bytes; mount a Secret"):
         await Files(tmp_path).current(b"")

@@ -140,7 +140,10 @@ def test_the_names_of_simulations_stay_and_are_all_told(capsys):
     assert {*data, *(f"policies.NAME.{each}" for each in names_in(own))} == set(listings.SIMULATIONS) - {
         "policies.NAME.cut_short_s"
     }  # which is there after Ctrl-C
-    assert all(set(each) == {"jobs", "mean_wait_s", "max_wait_s"} for each in own["wait_by_size"].values())
+    assert all(
+        set(each) == {"jobs", "median_wait_s", "mean_wait_s", "p95_wait_s", "max_wait_s"}
+        for each in own["wait_by_size"].values()
+    )
 
 
 def test_the_names_of_replayed_cycles_stay_and_are_all_told():

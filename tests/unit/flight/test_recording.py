@@ -227,6 +227,13 @@ def test_a_folder_that_cannot_be_written_is_said_at_once(tmp_path):
         FlightRecorder(str(tmp_path / "no" / "flight"), extra_plugins={}, log=lambda *_, **__: None)
 
 
+def test_a_file_that_is_no_recording_is_neither_moved_nor_written(tmp_path):
+    (tmp_path / "policy.yaml").write_text("actions: allocate\n")
+    with pytest.raises(BadInput, match="holds something else than a recording; name another file"):
+        FlightRecorder(str(tmp_path / "policy.yaml"), extra_plugins={}, log=lambda *_, **__: None)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("policy.yaml", "actions: allocate\n")]
+
+
 def noise(number, count):
     """Text of 64 bytes times the count, which does not compress well."""
     return "".join(hashlib.sha256(f"{number}/{part}".encode()).hexdigest() for part in range(count))
@@ -308,6 +315,16 @@ def test_a_file_that_was_cut_off_is_replayed_as_far_as_it_is_whole(flight, path,
     found = capsys.readouterr()
     assert "the file ends in the middle of it" in found.err
     assert [line.split()[0] for line in found.out.splitlines()[1:]] == ["0"]
+
+
+def test_a_file_that_was_damaged_after_some_cycles_shows_them_and_fails(flight, path, capsys):
+    data = path.read_bytes()
+    path.write_bytes(data[:-10] + bytes([data[-10] ^ 1]) + data[-9:])
+    for more in ((), ("--cycle", "7")):
+        assert run(["replay", str(path), *more]) is ExitCode.USAGE
+        found = capsys.readouterr()
+        assert "its checksum is wrong: the file was damaged; get another copy of it" in found.err
+        assert [line.split()[0] for line in found.out.splitlines()[1:]] == ([] if more else ["0"])
 
 
 @pytest.mark.parametrize(

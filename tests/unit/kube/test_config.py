@@ -156,7 +156,7 @@ def test_a_broken_file_is_told_by_name_and_place(tmp_path, text, problem):
 
 def test_a_file_beyond_the_limit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(kubeconfig, "KUBECONFIG_BYTES_MAX", 10)
-    with pytest.raises(BadConfig, match="beyond 10 bytes"):
+    with pytest.raises(BadConfig, match="larger than 10 bytes"):
         find(write(tmp_path / "config", "current-context: x"))
 
 

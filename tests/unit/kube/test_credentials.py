@@ -77,7 +77,7 @@ def test_a_file_that_never_was_good_is_told_by_path(tmp_path, monotonic):
     with pytest.raises(NoCredentials, match=r"empty is empty: .* log in again"):
         RotatingFile(tmp_path / "empty", monotonic).read()
     (tmp_path / "big").write_bytes(b"x" * (credentials.FILE_BYTES_MAX + 1))
-    with pytest.raises(NoCredentials, match=r"big has 1048577 bytes"):
+    with pytest.raises(NoCredentials, match=r"big cannot be read: larger than 1048576 bytes"):
         RotatingFile(tmp_path / "big", monotonic).read()
 
 

@@ -1,8 +1,17 @@
 """Where a process says that it can be asked."""
 
+import asyncio
+import random
+import socket
+
 import pytest
 
+from pumice.clock import VirtualClock
+from pumice.errors import PumiceError
 from pumice.processes import lifecycle
+from pumice.processes.health import HealthServer, Pulse
+from pumice.runtime import Runtime, silent
+from pumice.telemetry.meters import Meters
 
 
 @pytest.mark.parametrize(
@@ -24,3 +33,21 @@ def test_a_pod_is_asked_through_the_api_server(monkeypatch):
     monkeypatch.setenv("KUBE_POD_NAMESPACE", "pumice-system")
     monkeypatch.setenv("KUBE_POD_NAME", "pumice-scheduler-7d4-x2")
     assert lifecycle.address("0.0.0.0:8080", 8080) == "pods/pumice-system/pumice-scheduler-7d4-x2:8080"
+
+
+def test_a_process_whose_port_is_taken_says_so_and_has_begun_nothing():
+    begun = []
+
+    async def work():
+        begun.append("work")
+
+    async def main(taken):
+        process = lifecycle.Process(None, None, Runtime(clock=VirtualClock(), chance=random.Random(1), log=silent))
+        health = HealthServer(Pulse(VirtualClock()), Meters())
+        await process.work(work, health, f"127.0.0.1:{taken}", [lambda: begun.append("beside") or work()])
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
+        with pytest.raises(PumiceError, match=f"127.0.0.1:{taken}.*nothing can listen there.*choose another"):
+            asyncio.run(main(taken))
+    assert begun == []

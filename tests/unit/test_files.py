@@ -1,0 +1,28 @@
+"""Files that people name are read up to a limit, whatever they are."""
+
+import io
+
+import pytest
+
+from pumice import files
+from pumice.cli import input_files
+from pumice.errors import BadInput
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/full", "/dev/urandom"])
+def test_a_device_without_an_end_is_refused(name):
+    with pytest.raises(OSError, match="larger than 1000 bytes"):
+        files.read(name, 1000)
+
+
+def test_a_file_may_have_as_many_bytes_as_the_limit_says_and_no_more(tmp_path):
+    (tmp_path / "file").write_bytes(b"x" * 1001)
+    assert files.read(tmp_path / "file", 1001) == b"x" * 1001
+    with pytest.raises(OSError, match="larger than 1000 bytes"):
+        files.read(tmp_path / "file", 1000)
+
+
+def test_standard_input_is_refused_and_not_cut_off(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x" * 1001)))
+    with pytest.raises(BadInput, match="standard input: cannot be read: larger than 1000 bytes; split it"):
+        input_files.read_file_or_stdin("-", 1000)
