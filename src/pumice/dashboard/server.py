@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from aiohttp import web
 
 from pumice.dashboard import actions, guard, rendering
-from pumice.dashboard.acting import Acting
+from pumice.dashboard.action_routes import ActionRoutes
 from pumice.dashboard.answers import Answers
 from pumice.dashboard.live import Streams
 from pumice.dashboard.pages import gang, gangs, health, history, nodes, overview, queues, timeline, what_if
@@ -66,7 +66,7 @@ class Settings(Value, kw_only=True):
     writes: bool = False  # whether people may do something here, each with their own rights
 
 
-class _Elsewhere(PumiceError):
+class _Redirect(PumiceError):
     """What was asked for is on another page."""
 
     def __init__(self, path: str) -> None:
@@ -121,7 +121,7 @@ class Dashboard:
         application.router.add_post("/sign-out", self._sign_out)
         application.router.add_post("/theme", _theme)
         if self._settings.writes:
-            Acting(self._session, self._frame, self._log).add_to(application.router)
+            ActionRoutes(self._session, self._frame, self._log).add_to(application.router)
         application.router.add_get("/static/{name}", _static)
         for path in _PROBES:
             application.router.add_get(path, _is_up)
@@ -157,7 +157,7 @@ class Dashboard:
             response = await handler(request)
         except web.HTTPException as error:
             response = self._sorry(request, error.status, _CAUSES.get(error.status, error.reason))
-        except _Elsewhere as elsewhere:
+        except _Redirect as elsewhere:
             response = web.Response(status=303, headers={"location": elsewhere.path})
         except Denied as denied:
             response = self._sorry(request, denied.status, str(denied))
@@ -241,7 +241,7 @@ class Dashboard:
         if session is None:
             if request.path == "/live":
                 raise Denied(401, "sign in again")
-            raise _Elsewhere("/sign-in")
+            raise _Redirect("/sign-in")
         self._requests.take(id(session))
         return session
 
@@ -249,7 +249,7 @@ class Dashboard:
         """The form; whom a proxy has signed in already is let in."""
         if self._authentication.takes_tokens and token_of(request.headers):
             await self._session(request)
-            raise _Elsewhere("/")
+            raise _Redirect("/")
         return self._sign_in_form(request)
 
     def _sign_in_form(self, request: web.Request, cause: str = "") -> web.Response:
@@ -301,7 +301,7 @@ class Dashboard:
         guard.check_csrf(session, str(form.get("csrf", "")))
         asked = {name: str(form[name]) for name in PARAMETERS if str(form.get(name, "")).strip()}
         if "policy" not in asked:
-            raise _Elsewhere(f"/what-if?{urlencode(asked)}" if asked else "/what-if")
+            raise _Redirect(f"/what-if?{urlencode(asked)}" if asked else "/what-if")
         page = next(each for each in PAGES if each.path == request.path)
         values = {**self._frame(request, session), **await self._values(page, session, {}, asked)}
         text = rendering.page(page.template, {"title": page.title, **values})

@@ -17,7 +17,7 @@ def leave(answer: aiohttp.ClientResponse) -> None:
     answer.close()
 
 
-async def end(runner: web.ServerRunner) -> None:
+async def end(runner: web.BaseRunner) -> None:
     """Stops serving: calls under way have the runner's time to end, and peers that never answer cost no more than that."""
     server = runner.server
     transports = [each.transport for each in server.connections if each.transport is not None] if server else []

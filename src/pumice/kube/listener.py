@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import resource
 import socket
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +18,14 @@ from aiohttp import web
 
 from pumice.digits import whole_number
 from pumice.errors import BadInput, Conflict
+from pumice.kube.closing import end
 from pumice.values import Value
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
+
+    Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 BACKLOG: Final = 1024
 PORT_MAX: Final = 65_535
@@ -38,6 +42,7 @@ class Limits(Value):
     drain_s: float = 10.0  # for requests under way when we stop
     buffer_bytes: int = 2**14  # that a connection may be ahead of its reader
     line_bytes: int = 2**13  # of a request's first line: method and address
+    lingering_s: float = 0.0  # for the rest of a body that is refused: who waits until it is sent hears why
 
 
 def host_and_port(address: str, *, flag: str = "--listen") -> tuple[str, int]:
@@ -50,10 +55,11 @@ def host_and_port(address: str, *, flag: str = "--listen") -> tuple[str, int]:
 
 
 class Listener:
-    """Serves an application on one address, until stopped."""
+    """Serves an application, or one function for all requests, on one address, until stopped."""
 
-    def __init__(self, application: web.Application, limits: Limits, *, context: ssl.SSLContext | None = None) -> None:
-        application.middlewares.append(self._watch)
+    def __init__(
+        self, application: web.Application | Handler, limits: Limits, *, context: ssl.SSLContext | None = None
+    ) -> None:
         self._limits = limits
         self._context = context
         self._connections: dict[_Connection, None] = {}  # the one that has been idle for longest first
@@ -61,15 +67,22 @@ class Listener:
         self._news = asyncio.Event()  # a connection is gone, or has become idle
         self._tasks: set[asyncio.Task[None]] = set()
         self._socket: socket.socket | None = None
-        self._runner = web.AppRunner(
-            application,
-            access_log=None,
-            keepalive_timeout=limits.keep_alive_s,
-            shutdown_timeout=limits.drain_s,
-            read_bufsize=limits.buffer_bytes,
-            max_line_size=limits.line_bytes,
-            lingering_time=0.0,  # who sends too much is not listened to
-        )
+        self._runner = self._runner_of(application)
+
+    def _runner_of(self, application: web.Application | Handler) -> web.BaseRunner:
+        limits = self._limits
+        options: dict[str, Any] = {
+            "access_log": None,
+            "keepalive_timeout": limits.keep_alive_s,
+            "read_bufsize": limits.buffer_bytes,
+            "max_line_size": limits.line_bytes,
+            "lingering_time": limits.lingering_s,
+        }
+        if isinstance(application, web.Application):
+            application.middlewares.append(self._watch)
+            return web.AppRunner(application, shutdown_timeout=limits.drain_s, **options)
+        serving = web.Server(functools.partial(self._watch, handler=application), **options)
+        return web.ServerRunner(serving, shutdown_timeout=limits.drain_s)
 
     @property
     def connections(self) -> int:
@@ -77,17 +90,19 @@ class Listener:
 
     async def start(self, address: str, *, flag: str = "--listen") -> int:
         """Listen on `host:port` (port 0: a free one); the port."""
-        host, number = host_and_port(address, flag=flag)
-        _raise_descriptor_limit()
-        await self._runner.setup()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._socket = socket.create_server((host, number), family=family, backlog=BACKLOG)
+            return await self.listen(*host_and_port(address, flag=flag))
         except OSError as error:
-            await self._runner.cleanup()
             raise Conflict(
                 f"{flag} {address!r}: nothing can listen there ({error.strerror or error}); choose another"
             ) from error
+
+    async def listen(self, host: str, number: int) -> int:
+        """The same; an OSError where the port cannot be had."""
+        _raise_descriptor_limit()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.create_server((host, number), family=family, backlog=BACKLOG)
+        await self._runner.setup()
         self._socket.setblocking(False)
         self._spawn(self._accept(self._socket))
         return int(self._socket.getsockname()[1])
@@ -99,7 +114,7 @@ class Listener:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._socket is not None:
             self._socket.close()
-        await self._runner.cleanup()
+        await end(self._runner)
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)

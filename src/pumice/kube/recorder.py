@@ -38,7 +38,7 @@ COUNT_S_MIN = 10.0  # a count that rises fast is written this often
 LAST_WRITES_S_MAX = 3.0  # a process that is told to stop does not wait for a dead server
 
 
-class _What(NamedTuple):
+class _EventKey(NamedTuple):
     regarding: ObjectReference
     type: str
     reason: str
@@ -46,7 +46,7 @@ class _What(NamedTuple):
 
 
 class _Series(Mutable):
-    what: _What
+    what: _EventKey
     name: str
     action: str
     first: instant.Instant
@@ -91,8 +91,8 @@ class Recorder:
         self._instance = instance
         self._clock = clock
         self._log = log
-        self._series: collections.OrderedDict[_What, _Series] = collections.OrderedDict()
-        self._pending: dict[_What, _Series] = {}
+        self._series: collections.OrderedDict[_EventKey, _Series] = collections.OrderedDict()
+        self._pending: dict[_EventKey, _Series] = {}
         self._bucket = TokenBucket(rate=EVENTS_PER_S, burst=EVENTS_BURST, monotonic=clock.monotonic)
         self._buckets: collections.OrderedDict[ObjectReference, TokenBucket] = collections.OrderedDict()
         self._wake = asyncio.Event()
@@ -103,7 +103,7 @@ class Recorder:
         self, regarding: Struct, type_: Literal["Normal", "Warning"], reason: str, message: str, *, action: str = ""
     ) -> None:
         """Says of an object, or of what an ObjectReference names, what happened to it; `reason` is one CamelCase word."""
-        what = _What(reference_to(regarding), type_, reason, shorten(message))
+        what = _EventKey(reference_to(regarding), type_, reason, shorten(message))
         series = self._series.get(what)
         now = self._clock.now()
         if series is not None:
@@ -209,7 +209,7 @@ class Recorder:
         self._buckets.move_to_end(regarding)
         return bucket.try_take() and self._bucket.try_take()
 
-    def _name(self, what: _What, now: instant.Instant) -> str:
+    def _name(self, what: _EventKey, now: instant.Instant) -> str:
         """Unique among the object's events: by time, and by number within this process."""
         self._serial += 1
         suffix = f".{now:x}{self._serial & 0xFFFF:04x}"

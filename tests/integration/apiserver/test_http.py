@@ -1,15 +1,19 @@
 """The server on a socket: TLS, certificates, tokens, limits, streams."""
 
 import asyncio
+import contextlib
 import io
 import json
 import ssl
 
 import aiohttp
+import msgspec
 import pytest
+from tests.bodies.patience import PATIENCE_S
 from tests.integration.apiserver.conftest import session, trusting
 
 from pumice.kube.transport import BODY_BYTES_MAX
+from pumice.local.apiserver import http
 from pumice.local.apiserver.http import Address, Listener
 from pumice.local.apiserver.serving import EmbeddedServer, Place
 
@@ -116,6 +120,22 @@ async def test_a_listener_without_its_server_asks_for_patience(tmp_path):
     await listener.stop()
 
 
+async def test_connections_that_ask_nothing_keep_no_request_out_and_are_closed(monkeypatch):
+    monkeypatch.setattr(http, "LIMITS", msgspec.structs.replace(http.LIMITS, connections=8, request_s=0.1))
+    listener = Listener(Address())
+    await listener.start()
+    async with asyncio.timeout(PATIENCE_S):
+        idle = [await asyncio.open_connection("127.0.0.1", listener.port) for _ in range(50)]
+        idle[-1][1].write(b"GET /readyz HTTP/1.1\r\nHost: x\r\nX-Half: ")
+        async with aiohttp.ClientSession() as opened, opened.get(f"http://127.0.0.1:{listener.port}/readyz") as answer:
+            assert answer.status == 503
+        for reader, writer in idle:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            writer.close()
+    await listener.stop()
+
+
 @pytest.mark.parametrize(
     "name", ["ca.crt", "ca.key", "admin.crt", "admin.key", "server.crt", "server.key", "kubeconfig"]
 )
@@ -159,10 +179,10 @@ class SlowPeer:
 
     async def ask(self, path):
         """Ends the handshake, asks, and gives the answer's first line."""
-        await self._do(self._tls.do_handshake)
-        self._tls.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
-        answer = await self._do(self._tls.read)
-        self._writer.close()
+        with contextlib.closing(self._writer):
+            await self._do(self._tls.do_handshake)
+            self._tls.write(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            answer = await self._do(self._tls.read)
         return answer.split(b"\r\n")[0]
 
     async def _do(self, step):
@@ -177,9 +197,10 @@ class SlowPeer:
                 self._writer.write(self._outgoing.read())
 
 
-async def test_whoever_ends_the_handshake_after_the_server_has_stopped_gets_no_watch_of_it(tmp_path):
-    """Such a watch would never say anything, and the process would not end before it."""
+async def test_whoever_is_in_the_handshake_when_the_server_stops_is_cut_off(tmp_path):
+    """A watch that begins afterwards would never say anything, and the process would not end before it."""
     async with EmbeddedServer(Place(tmp_path / "server")) as embedded:
         peer = SlowPeer(trusting(tmp_path / "server"), int(embedded.url.rpartition(":")[2]))
         await peer.begin()
-    assert await peer.ask(f"{MAPS}?watch=true") == b"HTTP/1.1 503 Service Unavailable"
+    with pytest.raises(OSError, match=r"EOF|reset"):
+        await peer.ask(f"{MAPS}?watch=true")

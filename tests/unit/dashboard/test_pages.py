@@ -89,7 +89,7 @@ def test_gpus_are_squares_in_the_colour_of_their_holder():
     assert {name: [each.name for each in own] for name, own in groups.items()} == {
         "rack": ["n1"], "in no hyper node": ["n2"],
     }  # fmt: skip
-    tile = nodes._tile(state.nodes[0], nodes._Painter(state, GPU, "gang"), {})
+    tile = nodes._tile(state.nodes[0], nodes._GangLooks(state, GPU, "gang"), {})
     assert (tile.used, tile.total, len(tile.squares)) == (3, 4, 4)
     assert [(piece.x, piece.width, piece.look) for piece in tile.pieces] == [
         (0, 14, "look c0"),
@@ -112,7 +112,7 @@ def test_a_fraction_of_a_gpu_fills_a_part_of_a_square():
     half = type(node)(
         node.name, node.allocatable, {**node.used, GPU: "500m"}, node.free, node.gangs, {"default/a": {GPU: "500m"}}
     )
-    tile = nodes._tile(half, nodes._Painter(state, GPU, "queue"), {})
+    tile = nodes._tile(half, nodes._GangLooks(state, GPU, "queue"), {})
     assert [piece.width for piece in tile.pieces] == [7.0]
 
 
@@ -268,6 +268,6 @@ def test_patterns_are_drawings_of_the_page(look, attributes):
 
 def test_the_legend_of_nodes_names_every_look_that_it_shows():
     state = views_of(a_node("n1", gpu=1), *(a_queue(f"q{number:02}") for number in range(32))).state()
-    painter = nodes._Painter(state, GPU, "queue")
+    painter = nodes._GangLooks(state, GPU, "queue")
     assert [name for _, name in painter.legend()] == ["default", *(f"q{number:02}" for number in range(29))]
     assert [name for name, look in painter.looks.items() if look == figures.REST] == ["q29", "q30", "q31"]

@@ -69,7 +69,7 @@ async def data(request: PageRequest) -> Mapping[str, Any]:
     by, inside, chosen = request.choice("by", "queue", "gang"), request.text("in"), request.text("node")
     resource = figures.main_resource(state.totals)
     groups = grouped(state.nodes)
-    painter = _Painter(state, resource, by)
+    painter = _GangLooks(state, resource, by)
     kept = {"by": by if by != "queue" else "", "in": inside}
     found = [
         _frame(name, nodes, painter, kept, drawn=name == inside or len(state.nodes) <= NODES_DRAWN_MAX)
@@ -116,7 +116,7 @@ def _link(kept: Mapping[str, str], **changed: str) -> str:
     return f"/nodes?{urlencode(query)}" if query else "/nodes"
 
 
-class _Painter:
+class _GangLooks:
     """Knows the gangs, and how they look."""
 
     def __init__(self, state: model.State, resource: str, by: str) -> None:
@@ -160,7 +160,9 @@ class _Painter:
         ]
 
 
-def _frame(name: str, nodes: Sequence[model.Node], painter: _Painter, kept: Mapping[str, str], *, drawn: bool) -> Frame:
+def _frame(
+    name: str, nodes: Sequence[model.Node], painter: _GangLooks, kept: Mapping[str, str], *, drawn: bool
+) -> Frame:
     used = sum(figures.part(each.used, painter.resource) for each in nodes)
     total = sum(figures.part(each.allocatable, painter.resource) for each in nodes)
     return Frame(
@@ -175,7 +177,7 @@ def _frame(name: str, nodes: Sequence[model.Node], painter: _Painter, kept: Mapp
     )
 
 
-def _shares(nodes: Iterable[model.Node], painter: _Painter) -> list[tuple[str, float]]:
+def _shares(nodes: Iterable[model.Node], painter: _GangLooks) -> list[tuple[str, float]]:
     sums: dict[str, float] = collections.defaultdict(float)
     for node in nodes:
         for gang, held in node.devices.items():
@@ -185,7 +187,7 @@ def _shares(nodes: Iterable[model.Node], painter: _Painter) -> list[tuple[str, f
     return sorted(sums.items(), key=lambda item: (item[0] == "other", item[0]))
 
 
-def _tile(node: model.Node, painter: _Painter, kept: Mapping[str, str]) -> Tile:
+def _tile(node: model.Node, painter: _GangLooks, kept: Mapping[str, str]) -> Tile:
     used, total = (figures.part(held, painter.resource) for held in (node.used, node.allocatable))
     count = min(-(-int(total * 1000) // 1000), SQUARES_MAX) if painter.resource != "cpu" else 0
     step = SQUARE + GAP
@@ -206,7 +208,7 @@ def _tile(node: model.Node, painter: _Painter, kept: Mapping[str, str]) -> Tile:
     )
 
 
-def _pieces(node: model.Node, used: float, corners: Sequence[tuple[int, int]], painter: _Painter) -> Iterable[Piece]:
+def _pieces(node: model.Node, used: float, corners: Sequence[tuple[int, int]], painter: _GangLooks) -> Iterable[Piece]:
     """Each holder's units laid over the squares one after the other; a fraction fills a part of a square."""
     holders = [(gang, figures.part(held, painter.resource)) for gang, held in node.devices.items()]
     known = sum(held for _, held in holders)

@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from pumice import selectors
-from pumice.local.apiserver import crds, pods, quantities
+from pumice.local.apiserver import crds, disruption, pods, quantities
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -268,7 +268,8 @@ def _check_quota(obj: Object, _: Object | None) -> list[Cause]:
 
 
 def _check_budget(obj: Object, _: Object | None) -> list[Cause]:
-    return _selector_causes((obj.get("spec") or {}).get("selector"), "spec.selector")
+    spec = obj.get("spec") or {}
+    return [*disruption.number_causes(spec), *_selector_causes(spec.get("selector"), "spec.selector")]
 
 
 def _check_webhooks(obj: Object, _: Object | None) -> list[Cause]:

@@ -10,11 +10,15 @@ from pumice.api.pods import ENDED
 from pumice.digits import whole_number
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.store import decode
+from pumice.local.apiserver.violations import value_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pumice.local.apiserver.backend import Backend
     from pumice.local.apiserver.history import Change, Entry
     from pumice.local.apiserver.store import Object
+    from pumice.local.apiserver.violations import Cause
 
 COLLECTION = "poddisruptionbudgets.policy"
 RETRY_AFTER_S = 10
@@ -71,6 +75,29 @@ def is_healthy(pod: Object) -> bool:
 def counts(pod: Object) -> bool:
     """Finished pods are neither expected nor healthy."""
     return (pod.get("status") or {}).get("phase") not in ENDED
+
+
+def number_causes(spec: Mapping[str, Any]) -> list[Cause]:
+    """What is wrong with the numbers of a budget, in the words of a real server."""
+    given = {name: spec[name] for name in ("minAvailable", "maxUnavailable") if spec.get(name) is not None}
+    causes: list[Cause] = []
+    if len(given) == 2:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        causes.append(("spec", "FieldValueInvalid", f"Invalid value: {value_text(spec)}: {text}"))
+    for name, value in given.items():
+        problem = _problem_of(value)
+        if problem:
+            causes.append((f"spec.{name}", "FieldValueInvalid", f"Invalid value: {value_text(value)}: {problem}"))
+    return causes
+
+
+def _problem_of(value: int | str) -> str:
+    if isinstance(value, int):
+        return "must be greater than or equal to 0" if value < 0 else ""
+    share = value.removesuffix("%")
+    if share == value or not (share.isascii() and share.isdecimal()):
+        return "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+    return "must not be greater than 100%" if whole_number(share.lstrip("0") or "0", most=100) is None else ""
 
 
 class Budgets:

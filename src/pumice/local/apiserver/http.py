@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from aiohttp import web
 
-from pumice.kube.closing import end
+from pumice.kube import listener
 from pumice.kube.transport import BODY_BYTES_MAX, Request
 from pumice.local.apiserver import failures
 from pumice.local.apiserver.request_parsing import ANONYMOUS, Caller
@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 
 READ_TIMEOUT_S = 30.0  # for a whole request's body
 STREAMS_MAX = 8_192  # watches and followed logs; each node agent and controller holds a few
-SHUTDOWN_TIMEOUT_S = 1.0
-KEEPALIVE_S = 90.0  # as kube-apiserver: clients close first, so no call meets a closing connection
+LIMITS = listener.Limits(
+    connections=2 * STREAMS_MAX,
+    request_s=30.0,  # the event loop may be a cycle late
+    keep_alive_s=90.0,  # as kube-apiserver: clients close first, so no call meets a closing connection
+    drain_s=1.0,
+    buffer_bytes=2**17,
+    lingering_s=10.0,
+)
 TRUSTS_KEPT_MAX = 64  # bundles of webhooks' authorities
 WEBHOOK_ANSWER_BYTES_MAX = 3 * 2**20
 _JSON = {"content-type": "application/json"}
@@ -64,25 +70,19 @@ class Listener:
         self._address = address
         self._streams = Streams()
         self.port = address.port
-        serving = web.Server(self._answer, access_log=None, keepalive_timeout=KEEPALIVE_S, read_bufsize=2**17)
-        self._runner = web.ServerRunner(serving, shutdown_timeout=SHUTDOWN_TIMEOUT_S)
+        self._listener: listener.Listener | None = None
 
     async def start(self) -> None:
-        await self._runner.setup()
-        context = tls_context(self._address)
-        site = web.TCPSite(self._runner, self._address.host, self._address.port, ssl_context=context, backlog=1024)
-        await site.start()
-        self.port = int(self._runner.addresses[0][1])
+        """An OSError where the port cannot be had."""
+        self._listener = listener.Listener(self._answer, LIMITS, context=tls_context(self._address))
+        self.port = await self._listener.listen(self._address.host, self._address.port)
 
     async def stop(self) -> None:
-        """Ends watches first: they would otherwise hold their connections until the timeout.
-
-        Requests from now on are turned away, those too whose TLS handshake ends only after we have closed all connections: aiohttp
-        does not know them, and a watch that they began would neither say anything nor end.
-        """
+        """Ends watches first: they would otherwise hold their connections until the timeout. Requests from now on are turned away."""
         self.server = None
         self._streams.cancel()
-        await end(self._runner)
+        if self._listener is not None:
+            await self._listener.stop()
 
     async def _answer(self, received: web.BaseRequest) -> web.StreamResponse:
         try:

@@ -52,7 +52,7 @@ async def stream(
         yield chunk
     loop = asyncio.get_running_loop()
     end, next_bookmark = loop.time() + watch.seconds, loop.time() + BOOKMARK_INTERVAL_S
-    bell = _Bell()
+    bell = _Wakeup()
     while True:
         news = history.news()
         changes = history.read(position, up_to=store.settled)
@@ -75,7 +75,7 @@ async def stream(
         await bell.wait(news, min(end, next_bookmark if watch.bookmarks else end))
 
 
-class _Bell:
+class _Wakeup:
     """Lets a watch wait for news, or until a time: one timer serves for all the news that come before it."""
 
     def __init__(self) -> None:

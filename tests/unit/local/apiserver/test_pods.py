@@ -212,6 +212,27 @@ async def test_budgets_count_in_numbers_and_percent(api, spec, allowed):
     assert (await api.get(f"{BUDGETS}/b"))["status"]["disruptionsAllowed"] == allowed
 
 
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ({"minAvailable": -1}, "spec.minAvailable: Invalid value: -1: must be greater than or equal to 0"),
+        ({"maxUnavailable": "101%"}, 'spec.maxUnavailable: Invalid value: "101%": must not be greater than 100%'),
+        ({"minAvailable": f"{'9' * 5_000}%"}, "must not be greater than 100%"),
+        (
+            {"minAvailable": "half"},
+            'Invalid value: "half": a valid percent string must be a numeric string followed by',
+        ),
+        ({"minAvailable": "-5%"}, 'Invalid value: "-5%": a valid percent string must be a numeric string followed by'),
+        ({"minAvailable": 0, "maxUnavailable": 0}, "minAvailable and maxUnavailable cannot be both set"),
+    ],
+)
+async def test_numbers_that_no_budget_can_have_are_refused(api, spec, says):
+    body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
+    answer = await api.create(BUDGETS, body | {"spec": spec})
+    assert api.status == 422
+    assert says in answer["message"]
+
+
 async def test_an_unbound_pod_may_always_be_evicted(api):
     await budget(api, minAvailable=1)
     await api.create(PODS, a_pod("p") | {"metadata": {"name": "p", "labels": {"app": "db"}}})

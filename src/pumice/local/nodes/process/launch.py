@@ -37,8 +37,10 @@ class StartFailed(PumiceError):
 class Process:
     """A container's command while it runs."""
 
-    def __init__(self, leash: asyncio.subprocess.Process, init: int, log: LogWriter | None, records: Leftovers) -> None:
-        self._leash = leash
+    def __init__(
+        self, supervisor: asyncio.subprocess.Process, init: int, log: LogWriter | None, records: Leftovers
+    ) -> None:
+        self._supervisor = supervisor
         self._log = log
         self._records = records
         self.init = init
@@ -52,9 +54,9 @@ class Process:
         """The exit code, once the command and all that it started are gone and their output has been kept."""
         try:
             async with asyncio.TaskGroup() as readers:
-                readers.create_task(self._keep("stdout", self._leash.stdout))
-                readers.create_task(self._keep("stderr", self._leash.stderr))
-            code = await self._leash.wait()
+                readers.create_task(self._keep("stdout", self._supervisor.stdout))
+                readers.create_task(self._keep("stderr", self._supervisor.stderr))
+            code = await self._supervisor.wait()
         finally:
             self._close()
         return code if code >= 0 else 128 - code
@@ -66,7 +68,7 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         """Sends one of the signals that the sandbox passes on."""
         with contextlib.suppress(ProcessLookupError):
-            self._leash.send_signal(number)
+            self._supervisor.send_signal(number)
 
     def kill(self) -> None:
         """Ends the command and all that it started (SIGKILL)."""
@@ -95,7 +97,7 @@ async def start(order: Mapping[str, Any], log: LogWriter | None, records: Leftov
     """Starts the command that the order describes (see sandbox.py); StartFailed if it cannot be."""
     reading, writing = os.pipe()
     try:
-        leash = await asyncio.create_subprocess_exec(
+        supervisor = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
             "-S",
@@ -114,16 +116,16 @@ async def start(order: Mapping[str, Any], log: LogWriter | None, records: Leftov
         raise
     finally:
         os.close(writing)
-    assert leash.stdin is not None
+    assert supervisor.stdin is not None
     try:
         # Not msgspec: an environment may hold bytes that are no text, which only Python's own JSON carries.
-        leash.stdin.write(json.dumps(order).encode())
-        leash.stdin.close()
+        supervisor.stdin.write(json.dumps(order).encode())
+        supervisor.stdin.close()
         report = await _read_report(reading)
     except BaseException:
-        leash.kill()
+        supervisor.kill()
         raise
-    process = Process(leash, report.get("init", leash.pid), log, records)
+    process = Process(supervisor, report.get("init", supervisor.pid), log, records)
     if "error" in report:
         await process.wait()
         raise StartFailed(report["error"])

@@ -2,10 +2,10 @@
 
     python -I -S sandbox.py AGENT_PID REPORT_FD  <order as JSON
 
-    agent --> leash --> init (process 1 of a PID namespace) --> command (a session of its own)
+    agent --> supervisor --> init (process 1 of a PID namespace) --> command (a session of its own)
 
-The leash dies with the agent (parent-death signal), init dies with the leash, and the kernel ends everything in the
-namespace with init: nothing survives, however it tried to hide. SIGTERM to the leash reaches the command's process group, and
+The supervisor dies with the agent (parent-death signal), init dies with the supervisor, and the kernel ends everything in the
+namespace with init: nothing survives, however it tried to hide. SIGTERM to the supervisor reaches the command's process group, and
 the others of PASSED_ON the command alone, as it is process 1 of a container elsewhere.
 On the report descriptor one JSON line names init's process id; a second one says why the command could not be started, and
 the descriptor's end without it says that it was.
@@ -232,7 +232,7 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else KILLED - code
 
 
-def run_leash(order: dict[str, Any], report: int, agent: int) -> NoReturn:
+def run_supervisor(order: dict[str, Any], report: int, agent: int) -> NoReturn:
     """Starts init and waits for its end; passes signals on."""
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until there is a child to pass them on to
     held, holding = os.pipe()
@@ -260,7 +260,7 @@ def run_init(order: dict[str, Any], report: int, held: int) -> NoReturn:
         die_with_parent()
         os.set_blocking(held, False)
         if _is_at_end(held):
-            os._exit(KILLED + signal.SIGKILL)  # the leash was gone before the kernel knew
+            os._exit(KILLED + signal.SIGKILL)  # the supervisor was gone before the kernel knew
         view(order)
         if order.get("probe"):
             os._exit(0)
@@ -347,7 +347,7 @@ def main(agent: int, report: int) -> NoReturn:
     os.dup2(nothing, 0)
     os.close(nothing)
     try:
-        run_leash(order, report, agent)
+        run_supervisor(order, report, agent)
     except OSError as error:
         tell(report, error=f"{error.filename or 'sandbox'}: {error.strerror}")
         os._exit(STARTED_NOT)
