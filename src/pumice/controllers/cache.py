@@ -113,7 +113,7 @@ class Store(Generic[T]):
     # ------------------------------------------------------------------------------------------------- our writes
 
     def learn(self, fresh: T) -> None:
-        """Takes in an object as a write of ours has left it."""
+        """Takes in an object as a write of ours has left it; all who depend on it are told now, and not once more by the watch."""
         metadata = metadata_of(fresh)
         if metadata.uid in self._deleted_uids or self._is_stale(fresh):
             return
@@ -123,6 +123,7 @@ class Store(Generic[T]):
             return  # the watch was faster than the answer: it will not show this again, so nothing must wait for that
         self._put(key, fresh)
         self._learnt[key] = self._clock.monotonic()
+        self._tell([(_predecessor(known, fresh), fresh)])
 
     def note_absence(self, namespace: str, name: str) -> None:
         """Takes in that the server has no object of that name."""
@@ -159,11 +160,11 @@ class Store(Generic[T]):
                 self._shown = max(self._shown, _version(metadata.resource_version))
                 if not self._is_stale(fresh):
                     key = Key(metadata.namespace, metadata.name)
-                    known = self._objects.get(key)
+                    known = _predecessor(self._objects.get(key), fresh)
                     self._put(key, fresh)
-                    was_told = self._learnt.pop(key, None) is None  # of our own writes only who wrote them knows yet
-                    is_same = was_told and known is not None and metadata_of(known).uid == metadata.uid
-                    changed.append((known if is_same else None, fresh))
+                    self._learnt.pop(key, None)
+                    if known is None or metadata_of(known).resource_version != metadata.resource_version:
+                        changed.append((known, fresh))
             elif isinstance(each, Deleted):
                 gone = cast("T", each.object)
                 metadata = metadata_of(gone)
@@ -187,8 +188,9 @@ class Store(Generic[T]):
         known = self._objects.get(key)
         for index in self._indexes.values():
             if known is not None:
-                index.remove(key, known)
-            index.add(key, fresh)
+                index.replace(key, known, fresh)
+            else:
+                index.add(key, fresh)
         self._objects[key] = fresh
         self._absent.pop(key, None)
 
@@ -258,6 +260,11 @@ class _Index(Generic[T]):
         for value in self._values(each):
             self.keys.setdefault(value, {})[key] = None
 
+    def replace(self, key: Key, known: T, fresh: T) -> None:
+        if tuple(self._values(known)) != tuple(self._values(fresh)):  # what an object is found by seldom changes
+            self.remove(key, known)
+            self.add(key, fresh)
+
     def remove(self, key: Key, each: T) -> None:
         for value in self._values(each):
             keys = self.keys.get(value)
@@ -270,6 +277,11 @@ class _Index(Generic[T]):
 def _controller_uid(each: Struct) -> Iterable[str]:
     controller = metadata_of(each).controller
     return (controller.uid,) if controller is not None else ()
+
+
+def _predecessor(known: T | None, fresh: T) -> T | None:
+    """What is known, if that is the same object and not merely one of that name."""
+    return known if known is not None and metadata_of(known).uid == metadata_of(fresh).uid else None
 
 
 def _version(text: str) -> int:

@@ -194,40 +194,36 @@ def test_a_gang_that_has_to_wait_costs_one_write_more_a_pod_and_says_when_it_wai
     }  # fmt: skip
 
 
-async def taking_back(cluster):
-    """24 nodes are lent out to Jobs that need one pod each, and a gang of four takes its own back: one node after the other is left."""
+async def taking_back(cluster, lenders, owners):
+    """All nodes are lent out to Jobs of four pods that need one each, and gangs of four take theirs back; the writes about those."""
     for name in ("lender", "owner"):
         named = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
         await cluster.client.create(Queue, {**named, "spec": {"weight": 1, "reclaimable": True}})
-    for number in range(6):
-        await cluster.submit(f"lent-{number}", 4, "600s", gpus=8, queue="lender", minimum=1)
-    await cluster.clock.sleep(20)
-    cluster.counting.about = b"taken"
+    for number in range(lenders):
+        await cluster.submit(f"lent-{number}", 4, "6000s", gpus=8, queue="lender", minimum=1)
+    await cluster.clock.sleep(60)
     cluster.counting.writes.clear()
-    await cluster.submit("taken", 4, "30s", gpus=8, queue="owner")
-    await cluster.clock.sleep(30)
-    assert await cluster.phase("taken") == "Running"
+    for number in range(owners):
+        await cluster.submit(f"taken-{number}", 4, "6000s", gpus=8, queue="owner")
+    await cluster.clock.sleep(120)
+    assert [await cluster.phase(f"taken-{number}") for number in range(owners)] == ["Running"] * owners
+
+
+async def taking_one_back(cluster):
+    """One node after the other is left."""
+    cluster.counting.about = b"taken"
+    await taking_back(cluster, 6, 1)
 
 
 def test_a_pod_that_others_leave_for_is_told_once_however_long_they_take():
-    writes = play(taking_back, nodes=24, start="500ms", stop="uniform:500ms,9s")
+    writes = play(taking_one_back, nodes=24, start="500ms", stop="uniform:500ms,9s")
     told, victims = 4, 4  # a victim's condition names the gang that it leaves for
     assert (writes["POST pods binding"], writes["PATCH pods status"]) == (4, told + victims)
 
 
 async def taking_half_back(cluster):
-    """All 40 nodes are lent out to Jobs that need one pod each, and five gangs of four take 20 back: some of the Jobs lose all they have."""
-    for name in ("lender", "owner"):
-        named = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-        await cluster.client.create(Queue, {**named, "spec": {"weight": 1, "reclaimable": True}})
-    for number in range(10):
-        await cluster.submit(f"lent-{number}", 4, "6000s", gpus=8, queue="lender", minimum=1)
-    await cluster.clock.sleep(60)
-    cluster.counting.writes.clear()
-    for number in range(5):
-        await cluster.submit(f"taken-{number}", 4, "6000s", gpus=8, queue="owner")
-    await cluster.clock.sleep(120)
-    assert [await cluster.phase(f"taken-{number}") for number in range(5)] == ["Running"] * 5
+    """Some of the Jobs lose all they have."""
+    await taking_back(cluster, 10, 5)
 
 
 @pytest.mark.parametrize("stop", ["500ms", "uniform:500ms,9s"])

@@ -130,8 +130,8 @@ def test_subscribers_hear_of_what_is_there_and_of_each_change_once(store):
     store.subscribe(heard.extend)
     store.receive([Upserted(a_map(version=2))])
     store.learn(a_map(version=3))
-    store.receive([Upserted(a_map(version=2))])
-    assert [each.metadata.resource_version for each in heard] == ["1", "2"]
+    store.receive([Upserted(a_map(version=2)), Upserted(a_map(version=3)), Upserted(a_map(version=4))])
+    assert [each.metadata.resource_version for each in heard] == ["1", "2", "3", "4"]
 
 
 def test_what_is_gone_is_remembered_as_it_was_last_seen(store):
@@ -179,11 +179,14 @@ def test_a_subscriber_is_told_what_concerns_it(store):
     assert [each.metadata.resource_version for each in told] == ["4", "6", "7", "8"]
 
 
-def test_of_a_write_that_another_controller_made_a_subscriber_hears_from_the_watch(store):
-    """The writer knows it already, the others do not: that nothing seems to change when it is shown means nothing."""
+def test_of_a_write_of_ours_all_controllers_hear_with_the_answer_and_not_from_the_watch_again(store):
     told = []
     store.subscribe(told.extend, lambda known, fresh: known.data != fresh.data)
     store.receive([Upserted(a_map(version=4, text="a"))])
     store.learn(a_map(version=5, text="b"))
-    store.receive([Upserted(a_map(version=5, text="b"))])
     assert [each.metadata.resource_version for each in told] == ["4", "5"]
+    store.receive([Upserted(a_map(version=5, text="b")), Upserted(a_map(version=6, text="b"))])
+    store.learn(a_map(version=7, text="b"))
+    assert [each.metadata.resource_version for each in told] == ["4", "5"]
+    store.learn(a_map(version=8, uid="u2", text="b"))
+    assert [each.metadata.resource_version for each in told] == ["4", "5", "8"]

@@ -17,12 +17,11 @@ from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.controllers.cache import annotations_of_namespace
 from pumice.controllers.driver import Controller, Wake, itself
-from pumice.controllers.job import volumes
+from pumice.controllers.job import podgroup, volumes
 from pumice.controllers.job.dead_nodes import SILENCE, Nodes, plan_removals
-from pumice.controllers.job.members import concerns
+from pumice.controllers.job.members import concerns, has_started
 from pumice.controllers.job.pace import Pace
 from pumice.controllers.job.plan import plan
-from pumice.controllers.job.podgroup import group_name
 from pumice.controllers.job.policies import recorded_pods
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
 
 WORKERS = 32  # a Job's stages wait for the server one after the other; writes have a window of their own
 PODS_GATHER_S = 0.05  # a gang's pods change together; no pod waits for this
+STARTS_GATHER_S = (
+    0.25  # and start one after the other, which a Job counts, and has nothing to do about until most of them run
+)
 ORPHAN_S = 60  # a Command whose Job is not known after so long has none
 _BY_JOB, _BY_CLAIM, _BY_QUEUE, _LEAVING = "job", "claim", "queue", "leaving a node"
 
@@ -78,6 +80,9 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
         pods = cache.of(Pod).find(_LEAVING, node.metadata.name)
         return [Key.parse(job) for pod in pods for job in _job_of_pod(pod)]
 
+    def job_of(pod: Pod) -> Iterable[Key]:
+        return map(Key.parse, _job_of_pod(pod))
+
     rounds, pace = Rounds(restore_s), Pace()
 
     def look(_: Cache, key: Key, now: Instant) -> Plan:
@@ -89,8 +94,9 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
 
     wakes = (
         Wake(Job, itself),
-        Wake(Pod, lambda pod: map(Key.parse, _job_of_pod(pod)), PODS_GATHER_S, concerns),
-        Wake(PodGroup, _job_of_group),
+        Wake(Pod, job_of, PODS_GATHER_S, concerns),
+        Wake(Pod, job_of, STARTS_GATHER_S, has_started),
+        Wake(PodGroup, _job_of_group, concerns=podgroup.concerns),
         Wake(Command, lambda command: map(Key.parse, _job_of_command(command))),
         Wake(PersistentVolumeClaim, wants_claim),
         Wake(Queue, waits_for_queue),
@@ -163,7 +169,7 @@ def _view(cache: Cache, job: Job, pods: tuple[Pod, ...], commands: tuple[Command
     return JobView(
         job=job,
         now=now,
-        group=groups.get(namespace, group_name(job)) or (legacy if _owns(job, legacy) else None),
+        group=groups.get(namespace, podgroup.group_name(job)) or (legacy if _owns(job, legacy) else None),
         deleted_pods={name: pod for name, pod in deleted.items() if name not in present},
         doubted=frozenset(pod for pod in missing if not cache.of(Pod).is_absent(namespace, pod)),
         pods=pods,

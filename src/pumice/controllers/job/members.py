@@ -86,9 +86,19 @@ class Member(Value):
         return instant.parse_instant(due) if due is not None else None
 
 
+def has_started(known: Pod, fresh: Pod) -> bool:
+    """Whether a pod that waited runs now."""
+    return _waits(known) and fresh.status.phase == "Running" and fresh.metadata.deletion_timestamp is None
+
+
 def concerns(known: Pod, fresh: Pod) -> bool:
-    """Whether a Job's plan could tell the two apart: of a pod that waits for its start it makes no difference that it was bound."""
-    return not _waits(known) or not _waits(fresh) or _seen(known) != _seen(fresh)
+    """Whether a Job's plan could tell the two apart: of a pod that waits for its start it makes no difference that it was bound.
+
+    That it has started is told apart (`has_started`).
+    """
+    if _waits(known) and _waits(fresh):
+        return _seen(known) != _seen(fresh)
+    return not has_started(known, fresh)
 
 
 def _waits(pod: Pod) -> bool:

@@ -6,11 +6,11 @@ then. Queues take turns: of the one with the fewest pods under way the Job of hi
 
     in line --few are under way--> under way --its last pod is bound, or gone--> started
                                        |
-                                       +--a Job that began later has started, or nothing moves--> no longer counted
+                                       +--a Job that began later has started--> no longer counted
 
 Nobody is held up for long by a gang that cannot be bound (the cluster is full, its nodes are gone) or is not seen to be (a watch is
-late). One that others pass is no longer counted. Where nothing is made or bound at all, those under way are not counted after
-LOOKS_STILL looks, and after LOOKS_OPEN nobody stands in line until a Job has started again: two seconds in all.
+late, a cycle takes long). One that others pass is no longer counted. With each look at which nothing was made or bound, so many more may be
+under way as may always be; and after LOOKS_OPEN such looks nobody stands in line until a Job has started again: two seconds in all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ GANGS_MIN = 2  # may always be under way, however large: one is made while the o
 PODS_MIN = 128  # may always be under way: enough to keep an API server busy
 LOOK_S = 0.25  # between two looks at what has moved, while somebody stands in line
 LOOKS_AHEAD = 2  # as many pods may be under way as were bound in so many looks, where these are more
-LOOKS_STILL = 4
 LOOKS_OPEN = 8
 MOVES_MIN = 4  # pods made or bound between two looks; with fewer, nothing moves
 
@@ -121,15 +120,14 @@ class Pace:
             self._still = 0
         elif self._made < MOVES_MIN:
             self._still += 1
+            self._pods_max = self._pods.total() + PODS_MIN
         self._made = self._bound = 0
-        if self._still >= LOOKS_STILL:
-            self._under_way.clear()
-            self._pods.clear()
         self._call()
 
     def _note_start(self, started: Key) -> None:
         """All pods of a Job are bound: those that began before it, and have not started, wait for something else."""
-        self._still = 0
+        if self._still:
+            self._still, self._pods_max = 0, PODS_MIN
         for key in list(self._under_way):
             self._drop(key)
             if key == started:

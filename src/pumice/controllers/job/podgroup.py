@@ -28,6 +28,17 @@ TEMPLATES_CACHED_MAX = 4_096
 _OF_TIME = frozenset({PodGroupConditionType.TIME_LIMIT_WARNING, PodGroupConditionType.TIME_LIMIT_EXCEEDED})
 
 
+def concerns(known: PodGroup, fresh: PodGroup) -> bool:
+    """Whether a Job's plan could tell the two apart: how many pods the scheduler has counted it never reads."""
+    return _seen(known) != _seen(fresh)
+
+
+def _seen(group: PodGroup) -> tuple[object, ...]:
+    metadata, status = group.metadata, group.status
+    told = status.phase, status.conditions
+    return metadata.owner_references, metadata.annotations, metadata.deletion_timestamp, group.spec, told
+
+
 def group_name(job: Job) -> str:
     return f"{job.metadata.name}-{job.metadata.uid}"
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.scheduling.clusters import a_pod, merged
 
 from pumice.api import names
-from pumice.controllers.job.members import concerns
+from pumice.controllers.job.members import concerns, has_started
 
 WAITS = a_pod("train-worker-0", annotations={names.JOB_VERSION: "0"})
 CONDITION = {"type": "DisruptionTarget", "status": "True", "reason": "GangReleased"}
@@ -31,7 +31,6 @@ def test_that_a_pod_was_bound_makes_no_difference_to_its_job():
 @pytest.mark.parametrize(
     "manifest",
     [
-        {"status": {"phase": "Running"}},
         {"status": {"phase": "Failed", "reason": "OutOfcpu"}},
         {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
         {"metadata": {"annotations": {names.OUT_OF_SYNC: "true"}}},
@@ -42,7 +41,24 @@ def test_that_a_pod_was_bound_makes_no_difference_to_its_job():
     ],
 )
 def test_what_a_plan_reads_of_a_pod_concerns_its_job(manifest):
-    assert concerns(WAITS, changed(BOUND, **manifest))
+    fresh = changed(BOUND, **manifest)
+    assert concerns(WAITS, fresh)
+    assert not has_started(WAITS, fresh)
+
+
+def test_that_a_pod_has_started_is_news_of_another_kind():
+    runs = changed(
+        BOUND, status={"phase": "Running", "containerStatuses": [{"name": "main", "state": {"running": {}}}]}
+    )
+    assert has_started(BOUND, runs)
+    assert not concerns(BOUND, runs)
+    assert not has_started(runs, changed(runs, status={"podIP": "10.0.0.1"}))
+
+
+def test_a_pod_that_is_to_leave_has_not_merely_started():
+    leaves = changed(BOUND, status={"phase": "Running"}, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert concerns(BOUND, leaves)
+    assert not has_started(BOUND, leaves)
 
 
 def test_of_a_pod_that_has_started_everything_concerns_its_job():

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from pumice.controllers.job.pace import LOOK_S, LOOKS_OPEN, LOOKS_STILL, MOVES_MIN, PODS_MIN, Pace
+from pumice.controllers.job.pace import LOOK_S, LOOKS_OPEN, MOVES_MIN, PODS_MIN, Pace
 from pumice.kube.informer import Key
 
 
@@ -109,6 +109,7 @@ def test_those_under_way_are_twice_as_many_as_are_bound_between_two_looks(jobs):
     jobs.look()
     assert jobs.pace._pods_max == 4 * 64
     assert len(jobs.begun) == 2 + 4
+    jobs.make("job-2")
     jobs.look()
     assert jobs.pace._pods_max == PODS_MIN
 
@@ -120,11 +121,10 @@ def test_nothing_can_be_bound_and_all_have_begun_after_two_seconds(jobs):
     for number in range(1_000):
         jobs.come(f"job-{number}", 64)
     assert len(jobs.begun) == 2
-    jobs.look(LOOKS_STILL - 1)
-    assert len(jobs.begun) == 2
+    for look in range(1, LOOKS_OPEN):
+        jobs.look()
+        assert len(jobs.begun) == 2 + 2 * look
     jobs.look()
-    assert len(jobs.begun) == 4
-    jobs.look(LOOKS_OPEN - LOOKS_STILL)
     assert len(jobs.begun) == 1_000
     assert LOOKS_OPEN * LOOK_S == 2.0
     jobs.come("late", 64)
@@ -150,7 +150,7 @@ def test_pods_that_are_still_being_made_can_not_be_bound_yet_and_nobody_gives_up
                 jobs.pace.saw(Key("team", name), pod, waits=True)
         jobs.look()
     assert jobs.begun == ["a", "b"]
-    jobs.look(LOOKS_STILL)
+    jobs.look()
     assert jobs.begun == ["a", "b", "c"]
 
 
@@ -224,10 +224,10 @@ class Burst:
     """
 
     STEPS = 5  # of a twentieth of a second, between two looks
-    CYCLE = 5  # between two plans
 
-    def __init__(self, count, size, calls_a_step, *, hopeless=()):
-        self.size, self.calls, self.hopeless = size, calls_a_step, set(hopeless)
+    def __init__(self, count, size, calls_a_step, *, hopeless=(), cycle=5):
+        """`cycle`: steps between two plans."""
+        self.size, self.calls, self.hopeless, self.cycle = size, calls_a_step, set(hopeless), cycle
         self.jobs = Jobs()
         self.names = [f"job-{number}" for number in range(count)]
         self.made = collections.Counter()
@@ -248,7 +248,7 @@ class Burst:
             creates = min(to_make, max(2 * self.calls // 3, self.calls - to_bind))
             self.create(begun, creates)
             self.bind(self.calls - creates, step)
-            if step % self.CYCLE == 0:
+            if step % self.cycle == 0:
                 self.planned.extend([name, 0] for name in self.complete if name not in self.hopeless)
                 self.complete.clear()
             if step % self.STEPS == 0:
@@ -291,6 +291,16 @@ def test_half_of_the_gangs_of_a_burst_have_started_in_half_of_the_time(count, si
     assert as_they_come.median_of_all() > 0.64
     assert paced.median_of_all() < 0.57
     assert max(paced.ends.values()) < 1.1 * max(as_they_come.ends.values())
+
+
+@pytest.mark.parametrize("cycle_s", [0.5, 1.0, 1.25, 1.5, 2.0])
+def test_a_scheduler_that_plans_rarely_neither_ends_the_order_nor_leaves_the_server_idle(cycle_s):
+    """That nothing moves for a second is no reason to let everybody begin: the pods that are made wait for the next plan."""
+    as_they_come = Burst(50, 50, 25, cycle=round(cycle_s * 20)).play(paced=False)
+    paced = Burst(50, 50, 25, cycle=round(cycle_s * 20)).play(paced=True)
+    assert as_they_come.median_of_all() > 0.7
+    assert paced.median_of_all() < 0.6
+    assert max(paced.ends.values()) < 1.5 * max(as_they_come.ends.values())
 
 
 def test_gangs_that_cannot_be_bound_change_little_for_the_others_of_a_burst():
