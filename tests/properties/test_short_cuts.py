@@ -6,7 +6,7 @@ Here every instant has a cycle with all plugins, actions and explanations, over 
 import random
 
 import pytest
-from hypothesis import given, note
+from hypothesis import example, given, note
 from hypothesis import strategies as st
 from tests.unit.scheduling.clusters import a_priority_class
 
@@ -24,6 +24,7 @@ from pumice.sim.policies import NAMED
 JOBS = 18
 CROWD = 60
 QUIET = 30
+PACKED = 50
 STEPS_MAX = 2_000  # of one run; evictions to and fro would go on for ever
 
 
@@ -142,6 +143,30 @@ def a_quiet_time(seed):
     return work, "4x4"
 
 
+def a_packed_time(seed):
+    """Gangs of all sizes wait most of the time, all with an estimate, which some outlive; some are larger than the cluster."""
+    chance = random.Random(seed)
+    nodes_each = chance.choice(("4x4", "2x8", "12x1", "5x3"))
+    queues = chance.choice((["default"], ["default"], ["b", "a"]))
+    of_all = chance.choice(((1, 1), (1, 1, 1), (1, 2, 3), (2, 2)))
+    pace, wrong, work, at_s = chance.choice((20, 60, 150)), chance.choice((0, 0.5, 0.8)), [], 0.0
+    for _ in range(PACKED):
+        at_s += chance.choice((0, 0.5, 0.5, pace / 5, pace, 3 * pace)) * chance.random()
+        run_s = round(chance.choice((30, 300, 300, 1000)) * (0.5 + chance.random()), chance.choice((0, 0, 1)))
+        off = chance.choice((0.2, 0.5, 0.9, 1.5, 4)) if chance.random() < wrong else 1
+        size, slots = chance.choice((1, 1, 1, 2, 3, 4, 6, 9, 12)), chance.choice(of_all)
+        if chance.random() < 0.02:
+            size = 17
+        work.append(
+            Submission(
+                at_s=round(at_s, 1), run_s=run_s, size=size, slots=slots, estimate_s=run_s * off,
+                queue=chance.choice(queues), user=chance.choice(("ann", "bob", "")),
+            )
+        )  # fmt: skip
+    chance.shuffle(work)  # names are not in the order of submission
+    return work, nodes_each
+
+
 def story(kind, policy, seed, monkeypatch, workload=None, learned=None):
     """What happened; and in `learned`, by instant, what plugins knew after a cycle."""
     work, cluster = workload or a_workload(seed)
@@ -213,12 +238,13 @@ def test_gangs_that_start_without_a_cycle_start_when_and_where_a_cycle_would_sta
     direct = []
 
     class Watched(Forward):
-        def _start_directly(self, asking, *, may):
-            found = super()._start_directly(asking, may=may)
+        def _start_directly(self, asking, *, is_news):
+            found = super()._start_directly(asking, is_news=is_news)
             direct.extend(found[0] or ())
             return found
 
     @given(st.integers(0, 2**32))
+    @example(9)  # gangs start without a cycle in it, whatever the policy
     def holds(seed):
         note(f"seed {seed}")
         workload, learned, known = a_quiet_time(seed), {}, {}
@@ -228,6 +254,23 @@ def test_gangs_that_start_without_a_cycle_start_when_and_where_a_cycle_would_sta
 
     rounds(holds, 3)
     assert direct
+
+
+@pytest.mark.parametrize("policy", ["easy", "fair-share"])
+def test_gangs_that_wait_beside_a_session_that_stays_open_start_when_and_where_cycles_would_start_them(
+    rounds, monkeypatch, policy
+):
+    """And what plugins have learned when they close."""
+
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        note(f"seed {seed}")
+        workload, learned, known = a_packed_time(seed), {}, {}
+        short = story(Forward, policy, seed, monkeypatch, workload, learned)
+        assert short == story(Thorough, policy, seed, monkeypatch, workload, known)
+        assert learned == {at: known[at] for at in learned}
+
+    rounds(holds, 4)
 
 
 def test_a_gang_that_has_ended_while_others_start_without_a_cycle_is_gone_before_the_next_one(monkeypatch):

@@ -67,6 +67,7 @@ class Loop:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(Pool, "_look", everything_open)
         self.patch.setattr(Pool, "refuse", lambda *_: None)
+        self.patch.setattr(votes, "lets_nobody_go", lambda *_: False)
 
     def __exit__(self, *_):
         self.patch.undo()
@@ -156,6 +157,19 @@ def test_beside_a_plugin_that_knows_no_columns(seed):
     check_equal(crowd(random.Random(seed)), rules, extra_plugins={"every-second": EverySecond})
 
 
+def test_numbers_say_that_nobody_could_go_only_where_a_plugin_says_so_in_each_tier():
+    """priority lets nobody go for a gang of no higher rank; a tier below it may, if it has a say."""
+    for rules, is_known in ((POLICIES["priority"], True), (POLICIES["capacity"], True), (POLICIES["volcano"], False)):
+        running = a_gang("r", 1, running=["n1"], group={"queue": "q0", "priority_class": "p1", "phase": "Running"})
+        waiting = [a_gang(f"w{rank}", 1, group={"queue": "q0", "priority_class": f"p{rank}"}) for rank in (1, 2)]
+        classes = [a_priority_class(f"p{value}", value) for value in range(3)]
+        cluster = a_cluster(a_queue("q0"), *classes, a_node("n1", cpu="1"), running, *waiting)
+        session = cycle.open_session(cluster.snapshot(), rules, now=NOW)
+        tasks = [session.gangs[f"default/w{rank}"].tasks[0] for rank in (1, 2)]
+        found = [votes.lets_nobody_go(session.points.preemptable, task, "q0") for task in tasks]
+        assert found == [is_known, False]
+
+
 def test_the_worlds_have_evictions_of_both_kinds():
     """Else the comparisons above would prove nothing."""
     rules = set()
@@ -192,6 +206,10 @@ def test_whom_plugins_choose_is_within_their_bound(name, seed):
                     candidates = [columns.tasks[row] for row in rows if asked[row]]
                     chosen = {task.uid for task in point.of(waiting[0], candidates)} if candidates else set()
                     assert chosen <= {columns.tasks[row].uid for row in rows if mask[row]}
+                for queue in session.queues:
+                    if votes.lets_nobody_go(point, waiting[0], queue):
+                        candidates = [task for task in columns.tasks if session.gangs[task.gang].queue == queue]
+                        assert not point.of(waiting[0], [task for task in candidates if task.gang != gang.key])
         left = [task for gang in session.gangs.values() for task in gang.tasks_in(*EVICTABLE)]
         if left:
             session.statement().evict(chance.choice(left), "test")

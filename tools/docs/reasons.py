@@ -97,6 +97,7 @@ EXAMPLES: dict[Code, tuple[Facts, tuple[Cure, ...]]] = {
     Code.RESERVATION_NODE_LOST: (Facts(node="gpu-7", former=SOON, until=LATER), (WAITING,)),
     Code.RESERVATION_OUTRANKED: (Facts(gang="team/urgent", former=SOON), (WAITING,)),
     Code.RESERVATION_ROOM_TAKEN: (Facts(former=SOON, until=LATER), (WAITING,)),
+    Code.RESERVATION_GANG_CHANGED: (Facts(former=SOON, until=LATER), (WAITING,)),
     Code.HYPER_NODES_UNUSABLE: (
         Facts(text="hyper node b has two parents, c and d: remove it from one of them"),
         (CHANGE,),

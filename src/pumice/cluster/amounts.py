@@ -141,6 +141,16 @@ def beyond(total: Amounts, limit: Amounts, *, asked: Amounts) -> list[str]:
     return in_reading_order(over)
 
 
+def too_much(held: Amounts, more: Amounts, limit: Amounts) -> list[str]:
+    """The names of `more` in which it, beside what is held, exceeds the limit: as `beyond` says it of both together."""
+    over = [
+        name
+        for name, value in more.items()
+        if value > 0 and name != PODS and held.get(name, 0) + value > limit.get(name, 0)
+    ]
+    return in_reading_order(over) if over else over
+
+
 def in_reading_order(names: Iterable[str]) -> list[str]:
     """CPU and memory first, then by name."""
     return sorted(names, key=lambda name: ({CPU: 0, MEMORY: 1}.get(name, 2), name))

@@ -143,7 +143,8 @@ def devices(claim, number):
     return (DeviceChoice(f"default/{claim}", card(number)),)
 
 
-def play(body):
+def play(body, *names_):
+    """At a place with pods of these names, each with a claim of its own."""
     clock = VirtualClock(NOON)
 
     async def main():
@@ -153,6 +154,8 @@ def play(body):
             for node in ("n1", "n2"):
                 await client.create(Node, {"metadata": {"name": node}})
             place = Place(client, clock, network)
+            await place.claims(*names_)
+            await place.pods(*names_)
             await body(place)
 
     clock.run(main())
@@ -173,13 +176,11 @@ def writes_to(claim, harm, *, times=1):
 
 def test_pods_are_bound_with_their_devices_and_the_state_knows_it_before_a_watch_does():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         await place.commit(a=devices("a", 0))
         assert await place.nodes() == {"a": "n1"}
         assert await place.held("a") == place.known("a") == (["card-0"], ["a"])
 
-    play(body)
+    play(body, "a")
 
 
 # ------------------------------------------------------------------------------------------------- giving back
@@ -187,8 +188,6 @@ def test_pods_are_bound_with_their_devices_and_the_state_knows_it_before_a_watch
 
 def test_a_bind_that_is_refused_gives_its_devices_back_before_the_gang_is_planned_again():
     async def body(place):
-        await place.claims("a", "b")
-        await place.pods("a", "b")
         place.network.harm = lambda request: status(403) if request.path.endswith("/pods/a/binding") else None
         await place.commit(a=devices("a", 0), b=devices("b", 1))
         assert [name for name, _ in place.failures] == ["a"]
@@ -196,7 +195,7 @@ def test_a_bind_that_is_refused_gives_its_devices_back_before_the_gang_is_planne
         assert await place.held("a") == NOTHING
         assert await place.held("b") == (["card-1"], ["b"])  # who came to its node keeps what it has
 
-    play(body)
+    play(body, "a", "b")
 
 
 def test_a_claim_that_another_member_uses_keeps_its_devices():
@@ -214,8 +213,6 @@ def test_a_claim_that_another_member_uses_keeps_its_devices():
 @pytest.mark.parametrize("harm", [LOST, NEVER_SENT, status(500), status(429), status(409)])
 def test_devices_are_given_back_however_often_that_goes_wrong(harm):
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         refused = []
 
         def judge(request):
@@ -232,13 +229,11 @@ def test_devices_are_given_back_however_often_that_goes_wrong(harm):
         assert place.held_when_told == [NOTHING]
         assert await place.held("a") == NOTHING
 
-    play(body)
+    play(body, "a")
 
 
 def test_devices_that_nobody_may_give_back_do_not_keep_the_gang_from_being_tried_again():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
 
         def judge(request):
             is_return = request.method == "PUT" and b"card-0" not in request.body
@@ -248,13 +243,11 @@ def test_devices_that_nobody_may_give_back_do_not_keep_the_gang_from_being_tried
         await place.commit(a=devices("a", 0))
         assert place.held_when_told == [(["card-0"], ["a"])]
 
-    play(body)
+    play(body, "a")
 
 
 def test_a_claim_that_goes_with_its_pod_needs_no_giving_back_and_does_not_come_back():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         claim = place.cluster.others[ResourceClaim]["default/a"]
 
         def judge(request):
@@ -265,7 +258,7 @@ def test_a_claim_that_goes_with_its_pod_needs_no_giving_back_and_does_not_come_b
         await place.commit(a=devices("a", 0))
         assert "default/a" not in place.cluster.others[ResourceClaim]
 
-    play(body)
+    play(body, "a")
 
 
 # ------------------------------------------------------------------------------------------------- half done
@@ -275,8 +268,6 @@ def test_no_write_of_a_preparation_is_left_behind_when_another_fails():
     """A claim that got its card after the gang had been told that it has none: the card was given to the next claim, too."""
 
     async def body(place):
-        await place.claims("a", "b")
-        await place.pods("a", "b")
         arrived = asyncio.Event()
 
         async def slow(request):
@@ -294,25 +285,21 @@ def test_no_write_of_a_preparation_is_left_behind_when_another_fails():
         assert place.held_when_told == [NOTHING, NOTHING]
         assert await place.held("b") == NOTHING
 
-    play(body)
+    play(body, "a", "b")
 
 
 def test_a_write_without_an_answer_is_sent_again_until_it_is_known():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         place.network.harm = writes_to("a", LOST)
         await place.commit(a=devices("a", 0))
         assert place.failures == []
         assert await place.held("a") == (["card-0"], ["a"])
 
-    play(body)
+    play(body, "a")
 
 
 def test_a_write_that_arrives_after_everything_was_given_back_is_void():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         is_late = writes_to("a", "late")
         place.network.harm = lambda request: status(403) if request.path.endswith("/binding") else is_late(request)
         await place.commit(a=devices("a", 0))
@@ -320,13 +307,11 @@ def test_a_write_that_arrives_after_everything_was_given_back_is_void():
         assert await place.network.arrive() == [409]
         assert await place.held("a") == NOTHING
 
-    play(body)
+    play(body, "a")
 
 
 def test_while_a_write_may_arrive_a_refusal_is_no_answer():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         harms = iter(["late", status(403), status(409)])
         place.network.harm = lambda request: (
             next(harms, None) if request.method == "PUT" and request.path.endswith("/a/status") else None
@@ -336,18 +321,16 @@ def test_while_a_write_may_arrive_a_refusal_is_no_answer():
         assert await place.network.arrive() == [409]
         assert await place.held("a") == (["card-0"], ["a"])
 
-    play(body)
+    play(body, "a")
 
 
 def test_a_pod_is_not_bound_where_its_claim_has_lost_its_devices():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         await place.commit(a=(DeviceChoice("default/a", None),))
         assert await place.nodes() == {"a": ""}
         assert await place.held("a") == NOTHING
 
-    play(body)
+    play(body, "a")
 
 
 def test_many_pods_that_share_a_claim_do_not_get_in_one_anothers_way():
@@ -372,8 +355,6 @@ async def take_over(place):
 
 def test_devices_that_a_former_leader_writes_too_late_are_given_to_nobody():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         place.network.harm = writes_to("a", "late", times=9)
         former = asyncio.create_task(place.commit(a=devices("a", 0)))
         await place.clock.sleep(1)
@@ -386,7 +367,7 @@ def test_devices_that_a_former_leader_writes_too_late_are_given_to_nobody():
         assert set(await place.network.arrive()) == {409}
         assert await place.held("a") == NOTHING
 
-    play(body)
+    play(body, "a")
 
 
 def test_devices_that_a_former_leader_had_written_are_given_back_if_their_pod_is_on_no_node():
@@ -411,8 +392,6 @@ def test_devices_that_a_former_leader_had_written_are_given_back_if_their_pod_is
 @pytest.mark.parametrize("subresource", ["/status", ""])
 def test_a_conflict_over_a_pod_or_claim_that_is_still_there_does_not_mean_that_it_is_gone(subresource):
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         which = f"/pods/a{subresource}" if subresource else "/resourceclaims/a"
         left = [2]
 
@@ -428,13 +407,11 @@ def test_a_conflict_over_a_pod_or_claim_that_is_still_there_does_not_mean_that_i
             marked = (await place.client.get(kind, "a", namespace="default")).json()["metadata"]["annotations"]
             assert names.LEADER in marked
 
-    play(body)
+    play(body, "a")
 
 
 def test_a_pod_that_another_has_the_name_of_is_passed_over():
     async def body(place):
-        await place.claims("a")
-        await place.pods("a")
         await place.client.delete(Pod, "a", namespace="default", grace_s=0)
         other = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         await place.client.create(Pod, other, namespace="default")
@@ -442,7 +419,7 @@ def test_a_pod_that_another_has_the_name_of_is_passed_over():
         marked = (await place.client.get(Pod, "a", namespace="default")).into(Pod).metadata.annotations
         assert names.LEADER not in marked
 
-    play(body)
+    play(body, "a")
 
 
 # ------------------------------------------------------------------------------------------------- volumes

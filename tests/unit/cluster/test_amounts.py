@@ -140,3 +140,12 @@ def test_names_are_those_of_which_there_is_something():
 
 def test_amounts_read_well():
     assert amounts.text({GPU: 2000, "memory": 8 * 2**30, "cpu": 1500}) == "cpu 1500m, memory 8Gi, nvidia.com/gpu 2"
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"cpu": 2, "pods": 9}, {"memory": 5, "cpu": 1, "x/gpu": 0}, {"x/gpu": 1, "cpu": 4}]
+)
+def test_too_much_is_what_both_together_have_beyond_the_limit(more):
+    held, limit = {"cpu": 3, "memory": 1, "pods": 1}, {"cpu": 5, "memory": 5, "pods": 1}
+    both = amounts.sum_of([held, more])
+    assert amounts.too_much(held, more, limit) == amounts.beyond(both, limit, asked=more)

@@ -16,12 +16,12 @@ from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, eviction
+from pumice.scheduling.evicting import backoff, eviction, votes
 from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.evicting.share_bound import ShareBound
 from pumice.scheduling.placing import members, pending, turns
 from pumice.scheduling.placing.heap import Heap
-from pumice.values import Mutable
+from pumice.values import Mutable, once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,20 +62,29 @@ def run(session: Session) -> None:
         _Preempting(session, arguments, queue, starving[queue.name]).run()
 
 
-class _Preempting(Mutable):
+class _Preempting:
     """Preemption within one queue."""
 
-    session: Session
-    arguments: Arguments
-    queue: QueueInfo
-    gangs: list[GangState]
-    free_came_first: bool = False  # in the last plan, for some member: in the order of scores it would look elsewhere
+    def __init__(self, session: Session, arguments: Arguments, queue: QueueInfo, gangs: list[GangState]) -> None:
+        self.session = session
+        self.arguments = arguments
+        self.queue = queue
+        self.gangs = gangs
+        self.point = session.points.preemptable
+        self.is_silent = votes.is_silent(self.point)
+        self.free_came_first = (
+            False  # in the last plan, for some member: in the order of scores it would look elsewhere
+        )
+        self.apart: set[str] = set()  # gangs that free room alone could not make whole, as things are
+
+    @once
+    def pool(self) -> Pool:
+        """Only if somebody could go, or is to be asked about: to put all pods in columns takes its time."""
+        share = ShareBound(self.session, self.queue)
+        return Pool(self.session, self.point, {self.queue.name}, EVICTABLE, is_preempting=True, share=share)
 
     def run(self) -> None:
         session = self.session
-        share = ShareBound(session, self.queue)
-        point = session.points.preemptable
-        pool = Pool(session, point, {self.queue.name}, EVICTABLE, is_preempting=True, share=share)
         turns.rank(session, self.gangs)
         heap = Heap(session.gang_before, self.gangs)
         while heap and session.spend(1):
@@ -83,57 +92,74 @@ class _Preempting(Mutable):
             if (until := backoff.waits_until(session, NAME, gang)) is None:
                 with session.turn_of(gang):
                     if not turns.is_held_back(session, gang):
-                        self._between_gangs(gang, pool)
+                        self._between_gangs(gang)
             else:
                 session.changes_at.append(until)
-        if self._holds_only_hopes():
-            return
-        for gang in self.gangs:
+        last, may_leave_out = -1, self._leaves_only_hopes()
+        for number, gang in enumerate(self.gangs):
+            if may_leave_out and number > last:
+                last = self._last_to_start(number)
+                if last < number:
+                    return
             if session.spend(1):
                 with session.turn_of(gang):
-                    self._within(gang, pool)
+                    self._within(gang)
 
-    def _between_gangs(self, gang: GangState, pool: Pool) -> None:
+    def _between_gangs(self, gang: GangState) -> None:
         """Free room first costs the fewest victims. Where that fails, in the order of scores: a share rule may refuse the last
-        victim after free room has gone to an early member.
+        victim after free room has gone to an early member. Where nobody could go, both orders find the same places.
         """
         session, budget = self.session, self.session.budget
-        statement = session.statement(gang)
-        self.free_came_first = False
-        done = self._plan(statement, gang, pool, free_first=True)
-        done = done or (self.free_came_first and self._plan(statement, gang, pool, free_first=False))
-        if done:
-            eviction.spare(session, statement, check_queue=True)
-            done = eviction.carry_out(session, statement, gang)
-        if not done:
-            backoff.record(session, NAME, gang, budget)
+        has_victims = self._has_victims(gang)
+        # Where plugins talk to claimants, those who could not go in any case say why, node by node.
+        is_alone = not has_victims and self.is_silent
+        if has_victims or not self._is_in_vain(gang):
+            statement = session.statement(gang)
+            self.free_came_first = False
+            done = self._plan(statement, gang, free_first=True)
+            if not done and self.free_came_first and not is_alone:
+                done = self._plan(statement, gang, free_first=False)
+            if done:
+                self.apart.clear()
+                eviction.spare(session, statement, check_queue=True)
+                if eviction.carry_out(session, statement, gang):
+                    return
+        if is_alone and pending.shape_of_all(session, gang) is not None:  # else its own members may go
+            self.apart.add(gang.key)
+        backoff.record(session, NAME, gang, budget)
 
-    def _plan(self, statement: Statement, gang: GangState, pool: Pool, *, free_first: bool) -> bool:
+    def _plan(self, statement: Statement, gang: GangState, *, free_first: bool) -> bool:
         """Whether victims were found in the statement that are worth it; if not, nothing is left in it."""
         session = self.session
-        if self._is_in_vain(gang, pool):
-            return False
         needy = eviction.in_need(session, gang)
-        pool.start_plan()
+        self.pool.start_plan()
         for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
             if not session.points.starving.holds(gang) or eviction.is_lost(session, gang, left):
                 break
-            self._make_room(statement, gang, task, pool, free_first=free_first)
+            self._make_room(statement, gang, task, free_first=free_first)
         if statement.operations and eviction.is_worth_it(session, statement, gang):
             return True
         statement.rollback()
         return False
 
-    def _is_in_vain(self, gang: GangState, pool: Pool) -> bool:
-        """Whether nobody could go for any member, all of which are alike, and free room is too little for the minimum: no use to try them
-        one by one. A plugin may want half a gang to hold free room (sla, for one that is due): then they are.
+    def _has_victims(self, gang: GangState) -> bool:
+        """Whether somebody could go for any member; taken for granted where members differ."""
+        if votes.lets_nobody_go(self.point, gang.tasks[0], self.queue.name):
+            return False
+        example = self._example(gang)
+        return example is None or self.pool.frees_any(self.pool.screen(gang, example))
+
+    def _is_in_vain(self, gang: GangState) -> bool:
+        """Where nobody could go: whether free room is too little for the minimum, so that it is no use to try members one by one. A plugin may
+        want half a gang to hold free room (sla, for one that is due): then they are.
         """
         session = self.session
-        example = self._example(gang)
-        if example is None or session.is_pipelined(gang) or pool.frees_any(pool.screen(gang, example)):
+        if self._example(gang) is None or session.is_pipelined(gang):
             return False
-        free = backoff.free_places(session, gang)
-        return not free or free < session.shortfall(gang)
+        if backoff.free_places(session, gang) < session.shortfall(gang):
+            return True
+        shape = pending.shape_of_all(session, gang) if self.is_silent else None
+        return shape is not None and self._is_short(gang, shape)
 
     def _example(self, gang: GangState) -> Task | None:
         """A member that stands for all that are in need, where they are alike."""
@@ -144,40 +170,53 @@ class _Preempting(Mutable):
         are_alike = len(session.shapes.count(gang.gang, needy)) == 1 and len({task.priority for task in needy}) == 1
         return needy[0] if are_alike else None
 
-    def _holds_only_hopes(self) -> bool:
-        """Whether all that members could do now is hold places for gangs that stay apart, which `lend` drops before anybody misses them."""
+    def _leaves_only_hopes(self) -> bool:
+        """Whether places of gangs that are not whole by them go unseen: `lend` drops them before anybody misses them."""
         session = self.session
         if session.explain or not session.shortcuts.forgets_backoffs or len(session.queues_in_use) > 1:
             return False
         actions = session.policy.actions
         others = [name for name in actions[actions.index(NAME) :] if name != "reclaim"]  # with one queue, from nobody
-        return others[:2] == [NAME, "lend"] and NAME not in others[1:] and all(map(self._stays_apart, self.gangs))
+        return others[:2] == [NAME, "lend"] and NAME not in others[1:]
+
+    def _last_to_start(self, first: int) -> int:
+        """Of the gangs from there on, the last that could become whole, or of which a member could go; -1 where none could."""
+        numbers = range(len(self.gangs) - 1, first - 1, -1)
+        return next((number for number in numbers if not self._stays_apart(self.gangs[number])), -1)
 
     def _stays_apart(self, gang: GangState) -> bool:
-        """Whether it has no members that could go, and there is too little free room for it to become whole."""
-        session, shape = self.session, pending.shape_of_all(self.session, gang)
+        """Whether nobody waits, or it has no members that could go, and there is too little free room for it to become whole."""
+        if gang.key in self.apart:
+            return True
+        shape = pending.shape_of_all(self.session, gang)
         if shape is None:
-            return False
-        with session.turn_of(gang):
-            nodes = np.flatnonzero(session.placer.allowed(shape))
-            return int(session.placer.copies(shape, nodes, pipelining=True).sum()) < session.shortfall(gang)
+            return not pending.waiting(self.session, gang)
+        with self.session.turn_of(gang):
+            return self._is_short(gang, shape)
 
-    def _within(self, gang: GangState, pool: Pool) -> None:
+    def _is_short(self, gang: GangState, shape: Shape) -> bool:
+        """In its turn: whether free room is too little for a gang of such pods that waits as one, as far as plugins let it have any."""
+        session = self.session
+        nodes = np.flatnonzero(session.placer.allowed(shape))
+        return int(session.placer.copies(shape, nodes, pipelining=True).sum()) < session.shortfall(gang)
+
+    def _within(self, gang: GangState) -> None:
         """A member for a lower-ranked member, where the gang has its minimum also afterwards."""
         session, index = self.session, self.session.room.table.index
         shape = pending.shape_of_all(session, gang)
-        if shape is not None and not pool.has_room(shape):
+        if shape is not None and not session.placer.free_places(shape):
             return  # nobody of its own could go either
         own = [index[mate.node] for mate in gang.tasks_in(*EVICTABLE) if mate.node in index]
         hopes = []  # members that simply fit: no decisions
         for task in eviction.in_need(session, gang):
             statement = session.statement(gang)
-            made = self._swap(statement, gang, task, pool, own)
+            made = self._swap(statement, gang, task, own)
             if not made or (statement.evictions and not eviction.is_worth_it(session, statement, gang)):
                 statement.rollback(remember=True)
                 break
             if statement.evictions:
                 statement.commit()
+                self.apart.clear()
             else:
                 hopes.append(statement)
         if hopes and not self._is_refused(gang, hopes[-1]):
@@ -189,21 +228,24 @@ class _Preempting(Mutable):
     def _is_refused(self, gang: GangState, last: Statement) -> bool:
         """Whether a plugin keeps the gang from places that it would wait in; of half a gang nothing comes in any case."""
         session = self.session
-        reason = session.points.veto.of(gang, last) if session.is_pipelined(gang) else None
+        if not session.is_pipelined(gang):
+            return False
+        self.apart.clear()
+        reason = session.points.veto.of(gang, last)
         if reason is not None:
             members.refuse(gang, reason)
         return reason is not None
 
-    def _swap(self, statement: Statement, gang: GangState, task: Task, pool: Pool, own: Sequence[int]) -> bool:
+    def _swap(self, statement: Statement, gang: GangState, task: Task, own: Sequence[int]) -> bool:
         """Room for the task where members of its own gang could go; elsewhere only where it simply fits."""
         session = self.session
         shape = session.shape(task)
-        if not (own or pool.has_room(shape)) or not _may_preempt(session, task, shape):
+        if not (own or session.placer.free_places(shape)) or not _may_preempt(session, task, shape):
             return False
-        question = _Question(session, task, self._nodes(shape, pool))
+        question = _Question(session, task, self._nodes(shape))
         if not len(question.nodes):
             return False
-        trial = _Trial(session, statement, gang, task, pool, within=True)
+        trial = _Trial(session, statement, gang, task, self.pool, within=True)
         if self.arguments.topology_aware:
             return trial.on_gentlest(question.nodes, self._candidates(len(question.nodes)))
         where = shape.fits(session.room.future)
@@ -211,15 +253,15 @@ class _Preempting(Mutable):
         nodes = question.in_order(free_first=True)
         return any(session.spend(1) and trial.on(node) for node in nodes[where[nodes]].tolist())
 
-    def _make_room(self, statement: Statement, gang: GangState, task: Task, pool: Pool, *, free_first: bool) -> bool:
+    def _make_room(self, statement: Statement, gang: GangState, task: Task, *, free_first: bool) -> bool:
         """Room for the task where members of other gangs could go."""
-        session = self.session
+        session, pool = self.session, self.pool
         shape = session.shape(task)
         if not _may_preempt(session, task, shape) or not session.spend(1):
             return False
         screen = pool.screen(gang, task)
         if (shut := pool.shut(screen, gang)) is None:
-            question = _Question(session, task, self._nodes(shape, pool))
+            question = _Question(session, task, self._nodes(shape))
             if pool.is_open(screen, question.nodes).any():
                 return self._try_in_order(_Trial(session, statement, gang, task, pool, screen), question, free_first)
             mixed = not self.arguments.topology_aware and question.is_mixed
@@ -237,11 +279,13 @@ class _Preempting(Mutable):
         assert trial.screen is not None
         return pool.first_in_share(trial.screen, nodes, task, trial.on)
 
-    def _nodes(self, shape: Shape, pool: Pool) -> Indexes:
+    def _nodes(self, shape: Shape) -> Indexes:
         """Those that evictions could open for such a pod."""
-        mask = self.session.placer.evictable(shape) & pool.could_open(shape)
+        mask = self.session.placer.evictable(shape) & self.pool.could_open(shape)
         if self.session.points.allocatable.of(self.queue, shape, 1) < 1:
-            mask &= pool.has_members  # free room is of no use to a queue without a share: one of its own has to leave
+            mask &= (
+                self.pool.has_members
+            )  # free room is of no use to a queue without a share: one of its own has to leave
         return np.flatnonzero(mask)
 
     def _candidates(self, feasible: int) -> int:

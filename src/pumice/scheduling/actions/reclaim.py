@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ from pumice.scheduling.placing.heap import Heap
 from pumice.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
@@ -36,7 +39,7 @@ def run(session: Session) -> None:
         queue = queues.pop()
         if session.points.overused.holds(queue):
             continue
-        pool = _pool(session, queue)
+        pool = functools.cache(functools.partial(_pool, session, _lenders(session, queue)))
         turns.rank(session, starving[queue.name])
         heap = Heap(session.gang_before, starving[queue.name])
         while heap and session.spend(1):
@@ -49,17 +52,23 @@ def run(session: Session) -> None:
                 session.changes_at.append(until)
 
 
-def _pool(session: Session, queue: QueueInfo) -> Pool:
-    """Preemptable tasks of other queues that let others reclaim from them."""
-    reclaimable = {name for name, other in session.queues.items() if other.reclaimable and name != queue.name}
-    return Pool(session, session.points.reclaimable, reclaimable, _RUNNING, is_preempting=False)
+def _lenders(session: Session, queue: QueueInfo) -> frozenset[str]:
+    """Other queues that have gangs and let others reclaim from them."""
+    others = (name for name in session.queues_in_use if name != queue.name)
+    return frozenset(name for name in others if name in session.queues and session.queues[name].reclaimable)
 
 
-def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) -> None:
+def _pool(session: Session, lenders: frozenset[str]) -> Pool | None:
+    """Their preemptable tasks; made when the first gang has a right to them, because to put all pods in columns takes its time."""
+    return Pool(session, session.points.reclaimable, lenders, _RUNNING, is_preempting=False) if lenders else None
+
+
+def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool_of: Callable[[], Pool | None]) -> None:
     statement, budget = session.statement(gang), session.budget
-    if pending.shape_of_all(session, gang) is not None and not session.points.preemptive.holds(queue, gang.tasks[:1]):
+    pool = None if _has_no_right(session, queue, gang) else pool_of()
+    if pool is None or not pool.members.any():
         backoff.record(session, NAME, gang, budget)
-        return  # what the queue has no right to for one of them it has for none
+        return
     needy = eviction.in_need(session, gang)
     pool.start_plan()
     for left, task in zip(range(len(needy), 0, -1), needy, strict=True):
@@ -73,6 +82,13 @@ def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool: Pool) ->
             return
     statement.rollback()
     backoff.record(session, NAME, gang, budget)
+
+
+def _has_no_right(session: Session, queue: QueueInfo, gang: GangState) -> bool:
+    """What the queue has no right to for one of equal members it has for none."""
+    return pending.shape_of_all(session, gang) is not None and not session.points.preemptive.holds(
+        queue, gang.tasks[:1]
+    )
 
 
 def _reclaim_for(session: Session, statement: Statement, gang: GangState, task: Task, pool: Pool) -> bool:

@@ -365,6 +365,8 @@ class Code(enum.Enum):
         _reservation_moved("gang {gang} ranks higher"))
     RESERVATION_ROOM_TAKEN = "ReservationRoomTaken", "the reservation became later: pods of others, or less share", (
         _reservation_moved("pods that are not Pumice's took its room, or its queue's share became smaller"))
+    RESERVATION_GANG_CHANGED = "ReservationGangChanged", "the reservation became later: the gang lacks other members than before", (
+        _reservation_moved("the gang lacks other members than before, or places that were promised to some of them came to nothing"))
 
     # Hyper nodes.
     HYPER_NODES_UNUSABLE = "HyperNodesUnusable", "the tree of hyper nodes has a fault", (

@@ -10,7 +10,7 @@ from pumice.scheduling.core.arguments import Args
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     import msgspec
 
@@ -42,7 +42,7 @@ class StaysOpen(enum.Enum):
 
     NEVER = enum.auto()
     WHILE_NOBODY_WAITS = enum.auto()  # it refuses nobody who comes then, if all who come at an instant find room
-    IN_LINE = enum.auto()  # nor does it have a say while gangs stand in line in strict queues, first come, first served
+    IN_LINE = enum.auto()  # nor does it have a say while gangs wait: in strict queues, or where another plugin says who passes or whose turn is first
 
 
 class Holder(Value, eq=False):
@@ -73,6 +73,18 @@ class Books:
         """The plugin's memory for a cycle at this instant; None where it is what it was."""
         del now
         return None
+
+
+class RankingBooks(Books):
+    """Those of a plugin that alone says whose turn is first, also while gangs of one queue wait and pass one another."""
+
+    knows_turns: bool  # whether its arguments let it say that
+
+    def turns(
+        self, waiting: Sequence[Holder], admitted: Sequence[Holder], now: Instant
+    ) -> Generator[Holder, bool, None]:
+        """One after the other of those that wait, oldest first, and may find room; it is sent whether that gang has started. Some, and others, are admitted at this instant."""
+        raise NotImplementedError
 
 
 class Plugin:

@@ -34,7 +34,7 @@ class Room:
         self.touched: list[int] = []  # nodes in the order in which they changed: a memory of one is stale after that
 
     def allocate(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
-        where, amount = _demand_by_node(demand, nodes, sign)
+        where, amount = by_node(demand, nodes, sign)
         self.idle[:, where] -= amount
         self.used[:, where] += amount
         self.future[:, where] -= amount
@@ -42,14 +42,14 @@ class Room:
         self.touched += nodes
 
     def pipeline(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
-        where, amount = _demand_by_node(demand, nodes, sign)
+        where, amount = by_node(demand, nodes, sign)
         self.pipelined[:, where] += amount
         self.future[:, where] -= amount
         self.viewed[:, where] += amount
         self.touched += nodes
 
     def evict(self, demand: Column, nodes: Sequence[int], sign: int = 1) -> None:
-        where, amount = _demand_by_node(demand, nodes, sign)
+        where, amount = by_node(demand, nodes, sign)
         self.releasing[:, where] += amount
         self.future[:, where] += amount
         self.viewed[:, where] -= amount
@@ -65,7 +65,7 @@ class Room:
         assert (self.releasing[real] <= self.used[real]).all(), "more is released than is used"
 
 
-def _demand_by_node(demand: Column, nodes: Sequence[int], sign: int) -> tuple[Column | int, Column]:
+def by_node(demand: Column, nodes: Sequence[int], sign: int = 1) -> tuple[Column | int, Column]:
     """The distinct nodes, and the demand times the number of pods on each."""
     if len(nodes) == 1:
         return nodes[0], demand * sign  # a third of what a list of one node costs

@@ -24,7 +24,7 @@ from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
-from pumice.scheduling.placing import members, topology, turns
+from pumice.scheduling.placing import followers, members, topology, turns
 from pumice.scheduling.placing.heap import Heap
 from pumice.values import Value
 
@@ -189,7 +189,8 @@ class Places:
                 or session.placer.prefilter(shape) is not None
             ):
                 break
-            places = session.placer.fill(shape, 1, where, task)
+            near = followers.with_room_for_all(session, self.gang, task, where)
+            places = session.placer.fill(shape, 1, near, task)
             if not places.nodes:
                 break
             statement.place(Placement(self.gang, shape, [task], places.nodes, Status.PIPELINED, after_eviction=True))

@@ -88,7 +88,6 @@ class Pool:
         self._hopeless: dict[tuple[Shape, int], Mask] = {}
         self._screens: dict[Hashable, Screen] = {}
         self._could_open: dict[Shape, tuple[int, Mask]] = {}  # as of so many touched nodes
-        self._has_room: dict[Shape, tuple[int, bool]] = {}
         self._is_known = votes.is_known(point)
 
     @functools.cached_property
@@ -125,13 +124,6 @@ class Pool:
             mask[changed] = shape.fits(future[:, changed] + self._most[:, changed])
         self._could_open[shape] = (len(touched), mask)
         return mask
-
-    def has_room(self, shape: Shape) -> bool:
-        """Whether such a pod fits anywhere as things are, before any filter is asked; remembered while nothing moves."""
-        moves = self.columns.moves
-        if self._has_room.get(shape, (-1, False))[0] != moves:
-            self._has_room[shape] = (moves, bool(shape.fits(self.session.room.future).any()))
-        return self._has_room[shape][1]
 
     # ------------------------------------------------------------------------------------------------- given up
 

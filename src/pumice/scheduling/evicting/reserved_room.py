@@ -83,19 +83,33 @@ class ReservedRoom:
 
     def refuse(self, gang: GangState, places: Sequence[Placement]) -> None:
         """The gang had its turn, and found no way to start. Where nobody has to leave any more and it is refused for something else than room
-        (its queue's share has become smaller), it would keep out others for nothing: its claim is over.
+        (its queue's share has become smaller, a node was cordoned), or somebody has taken a part of that, it would keep out others for nothing:
+        its claim is over.
         """
-        if places and gang.reasons and not self._is_being_left(gang):
+        if not places:
+            return
+        is_of_no_use = gang.reasons or self._is_closed(places) or self._falls_short(gang, places)
+        if is_of_no_use and not self._is_being_left(gang):
             self.ended[gang.key] = "its room is there, and the gang is refused all the same"
             self.session.made_room_for.discard(gang.key)
         else:
             self.put_back(gang, places)
 
+    def _is_closed(self, places: Iterable[Placement]) -> bool:
+        """Whether a node of them takes no such pods any more."""
+        return not all(self.session.placer.allowed(place.shape)[place.nodes[0]] for place in places)
+
+    def _falls_short(self, gang: GangState, places: Sequence[Placement]) -> bool:
+        """Whether not all that was promised could be held any more."""
+        waiting = {task.uid for task in gang.tasks_in(Status.PENDING)}
+        return len(places) < sum(uid in waiting for uid, _ in self.session.snapshot.claims[gang.key].places)
+
     def _is_being_left(self, gang: GangState) -> bool:
-        """Whether victims of its claim are still where it is to go."""
+        """Whether victims of its claim, or others that have to leave, are still where it is to go."""
         claim, table = self.session.snapshot.claims[gang.key], self.session.room.table
         nodes = {table.index[node] for _, node in claim.places if node in table.index}
-        return any(task.uid in claim.victims for node in nodes for task in table.tasks[node])
+        there = (task for node in nodes for task in table.tasks[node])
+        return any(task.uid in claim.victims or task.status is Status.RELEASING for task in there)
 
     def settle(self, gang: GangState, places: Sequence[Placement]) -> None:
         """The gang has started: hold the room of members that have not, or end the claim."""

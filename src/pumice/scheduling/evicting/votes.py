@@ -49,6 +49,17 @@ def is_known(point: TaskVictims) -> bool:
     return all(hook.call.bound is not None for hook in (*point.shield.hooks, *point.hooks))
 
 
+def lets_nobody_go(point: TaskVictims, claimant: Task, queue: str) -> bool:
+    """Whether numbers say beforehand that nobody of the queue could go for the claimant: a plugin that lets nobody go ends its tier."""
+    ended = {hook.tier for hook in point.hooks if _chooses_nobody(hook, claimant, queue)}
+    return all(hook.tier in ended for hook in point.hooks)
+
+
+def _chooses_nobody(hook: Hook[TaskVote], claimant: Task, queue: str) -> bool:
+    bound = hook.call.bound
+    return bound is not None and bound.nobody is not None and bound.nobody(claimant, queue)
+
+
 def by_kind(
     may_lose: Callable[[Task, str, Request], bool],
     of: Callable[[Task], Hashable] = lambda _: None,

@@ -11,7 +11,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import FitError, Reason
-from pumice.scheduling.placing import pending
+from pumice.scheduling.placing import followers, pending
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Mask
@@ -50,7 +50,8 @@ def place_tasks(
         if skipped is not None:
             gang.fit_errors[run[0]] = skipped
             continue
-        placed = _place_run(session, statement, sub, run, within)
+        where = followers.with_room_for_all(session, gang, run[0], within)
+        placed = _place_run(session, statement, sub, run, where)
         if placed < len(run):
             gang.fit_errors[run[placed]] = _why(session, shape, within, hyper_node)
             if not _worth_going_on(sub):

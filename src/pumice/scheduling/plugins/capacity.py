@@ -200,7 +200,7 @@ class Capacity(Plugin):
             return refusal
         asked = shape.request.amounts
         for account in self.paths[queue.name]:
-            over = amounts.beyond(amounts.sum_of([account.allocated, asked]), account.ceiling, asked=asked)
+            over = amounts.too_much(account.allocated, asked, account.ceiling)
             if over:
                 left = quotas.shortage(account, account.ceiling, over, gang)
                 facts = Facts(queue=account.queue.name, amounts=left)

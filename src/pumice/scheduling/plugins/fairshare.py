@@ -7,7 +7,6 @@ before all that borrow, and limits, guarantees and deserved shares stay what the
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -21,7 +20,7 @@ from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
 from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.steady import AmountSum
-from pumice.scheduling.sharing import decayed_usage
+from pumice.scheduling.sharing import decayed_usage, holdings
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
 from pumice.scheduling.sharing.queue_tree import queue_tree
 from pumice.scheduling.sharing.usage_books import Account, UsageBooks
@@ -102,19 +101,14 @@ class Args(arguments.Args, frozen=True, kw_only=True):
 
 
 class _Users:
-    """What steady gangs hold, by queue and user, and how many have which priority."""
+    """What steady gangs hold, by queue and user."""
 
     def __init__(self, *, trusts_label: bool) -> None:
         self.trusts_label = trusts_label
         self.held: dict[Name, AmountSum] = {}
-        self.priorities: Counter[tuple[str, int]] = Counter()  # with the queue
 
     def add(self, gang: Gang, sign: int) -> None:
         _count(self.held, gang, sign, trusts_label=self.trusts_label)
-        rank = gang.spec.queue, gang.spec.priority
-        self.priorities[rank] += sign
-        if not self.priorities[rank]:
-            del self.priorities[rank]
 
 
 class _Standing:
@@ -209,7 +203,7 @@ class Fairshare(Plugin):
             return None  # no cycle has looked at what is held
         ledger = decayed_usage.Ledger(memory, self.decay, self.share_of)
         books = UsageBooks(
-            ledger, self.paths, self.new_account, trusts_label=trusts_label, ranks_by_usage=self.ranks_by_usage
+            ledger, self.paths, self.new_account, trusts_label=trusts_label, knows_turns=self.ranks_by_usage
         )
         for name, account in self.accounts.items():
             if account.base:
@@ -298,11 +292,15 @@ class Fairshare(Plugin):
             parts = [(gang.spec, gang.held_between) for gang in (*fresh, *(each.gang for each in session.restless))]
         left = session.snapshot.orphans.values()
         parts += [(each, each.held_between) for each in left if each.queue in self.paths]
-        for owner, holdings in parts:
+        # Of whom nobody has said since when it is on its node, a cycle has put there: it was held when one last looked.
+        unsaid = session.now if after is None else after + decayed_usage.CLOSE
+        for owner, own_holdings in parts:
             name = owner.queue, owner.user_by(trusts_label=self.args.trust_user_label)
-            for since, until, own in holdings:
+            for since, until, own in own_holdings:
+                if since is None and until is not None:
+                    continue  # it ended without having begun
                 if after is None or until is None or until > after:
-                    times = session.now if since is None else since, until
+                    times = unsaid if since is None else since, until
                     sums.setdefault(name, {}).setdefault(times, []).append(own)
         found: dict[Name, list[Held]] = {}
         for (queue, user), by_times in sums.items():
@@ -439,7 +437,7 @@ class _Scale:
         self._plugin = plugin
         session = plugin.session
         self._now = session.now
-        steady = (priority for queue, priority in plugin.steady().priorities if queue in plugin.paths)
+        steady = (priority for held in holdings.by_queue(session).values() for priority in held.priorities)
         self._highest = max([1, *steady, *(gang.priority for gang in session.restless)])
         self._highest_queue = max([1, *(queue.priority for queue in session.queues.values())])
         self._evenly = self._sums()

@@ -63,7 +63,7 @@ class Overcommit(Plugin):
         minimum = gang.spec.minimum
         if minimum is None:
             return Vote.PERMIT
-        over = amounts.beyond(amounts.sum_of([self.admitted, minimum]), self.budget, asked=minimum)
+        over = amounts.too_much(self.admitted, minimum, self.budget)
         if not over:
             return Vote.PERMIT
         return Reason(Code.CLUSTER_OVERCOMMITTED, "overcommit", Facts(names=tuple(over)), cure=Cure.WAITING)

@@ -152,6 +152,7 @@ class Predicates(Plugin):
             on.live_filter(
                 lambda shape: volumes.bindable(NAME, shape), concerns=volumes.wants, restless=volumes.restless
             )
+            on.shared(volumes.shared)
             on.prebind(volumes.choices)
             on.annotate(volumes.notes)
 
@@ -163,6 +164,7 @@ class Predicates(Plugin):
         on.filter(lambda shape: claims.elsewhere(NAME, shape))
         on.limit(claims.room, code=Code.DEVICES_MISSING, cure=Cure.CHANGE)
         on.live_filter(lambda shape: claims.lacking(NAME, shape), concerns=claims.is_searched)
+        on.shared(claims.shared)
         on.prebind(claims.choices)
         on.annotate(claims.notes)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.plugin import Plugin, StaysOpen
 from pumice.scheduling.core.points import Bound, EvictionKind
+from pumice.scheduling.sharing import holdings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,17 +26,27 @@ class Priority(Plugin):
 
     def open(self, session: Session) -> None:
         self.session = session
+        self._lowest: dict[str, int | None] = {}  # of those that hold something, by queue
         on = session.on
         on.task_order(lambda task: -task.priority)
         on.gang_order(lambda gang: -gang.priority)
         on.sub_order(lambda sub: -sub.sub.priority)
-        on.preemptable(self.lower, Bound(self._rank, lambda rank, view: view.gang_priority < rank, exact=True))
+        bound = Bound(
+            self._rank, lambda rank, view: view.gang_priority < rank, exact=True, nobody=self._outranks_nobody
+        )
+        on.preemptable(self.lower, bound)
         on.evictable(self.of_lower_gangs)
         on.starving(has_unplaced)
 
     def _rank(self, claimant: Task, columns: VictimColumns) -> int:
         del columns
         return self.session.gangs[claimant.gang].priority
+
+    def _outranks_nobody(self, claimant: Task, queue: str) -> bool:
+        if queue not in self._lowest:
+            self._lowest[queue] = holdings.lowest_priority(self.session, queue)
+        lowest = self._lowest[queue]
+        return lowest is None or self.session.gangs[claimant.gang].priority <= lowest
 
     def lower(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         gangs = self.session.gangs

@@ -169,7 +169,7 @@ class Proportion(Plugin):
             facts = Facts(queue=queue.name, amounts=too_much)
             return Reason(Code.QUEUE_SHARE_TOO_SMALL, NAME, facts, cure=Cure.EVICTION)
         asked = shape.request.amounts
-        over = amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
+        over = amounts.too_much(account.allocated, asked, account.deserved)
         facts = Facts(queue=queue.name, amounts=quotas.shortage(account, account.deserved, over, gang))
         return Reason(Code.QUEUE_SHARE_USED, NAME, facts, cure=Cure.EVICTION)
 
@@ -188,7 +188,7 @@ class Proportion(Plugin):
     @staticmethod
     def _is_within(account: quotas.Account, asked: Amounts) -> bool:
         """Whether so much more leaves the queue within what it deserves."""
-        return not amounts.beyond(amounts.sum_of([account.allocated, asked]), account.deserved, asked=asked)
+        return not amounts.too_much(account.allocated, asked, account.deserved)
 
     def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         """Tasks of queues that hold more than they deserve, until they no longer do; guarantees are kept."""

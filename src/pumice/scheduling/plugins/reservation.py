@@ -13,7 +13,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Reserved
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.points.combination import is_rejection
 from pumice.scheduling.core.shapes import Reads
@@ -21,14 +21,21 @@ from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import feasibility, members
 from pumice.scheduling.time import keeping, passing, reservations
 from pumice.scheduling.time.estimates import Estimates
+from pumice.scheduling.time.open_profile import OpenProfile, run_of
+from pumice.scheduling.time.open_reservation import OpenReservation
 from pumice.scheduling.time.passing import Passing
 from pumice.scheduling.time.planning import Book, Rules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pumice.cluster.columns import Column
+    from pumice.cluster.tasks import Task
     from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
+    from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
 
 NAME = keeping.NAME
@@ -87,19 +94,40 @@ class ReservationPlugin(Plugin):
         horizon = arguments.duration("horizon", args.horizon)
         self.book = Book(session, self.estimates, Rules(args.depth, args.queue_depth, horizon))
         self.passing = Passing(self.book)
+        self.kept_open: OpenReservation | None = None
         self.is_placing = False  # between the first action and the last
         self.waiting: dict[str, reservations.Reservation] = {}  # their gangs hold places that others are about to leave
         self.promised_admission = 0
+        self.expected = (-1, 0)  # how many gangs are admitted, patient and not complete, as of so many moves
         on = session.on
         on.declare(Reads.NOTHING)
         on.begin(self.begin)
-        on.limit(self.passing.limit, code=Code.NODE_RESERVED, cure=Cure.WAITING)
+        on.limit(self.limit, code=Code.NODE_RESERVED, cure=Cure.WAITING)
         on.veto(self.veto)
         on.detour(self.detour)
         on.unplaced(self.unplaced)
-        on.moved(self.book.moved)
+        on.moved(self.moved)
         on.enqueueable(self.admit)
         on.close(self.close)
+
+    def open_books(self, session: Session) -> Books:
+        """With one reservation, for any gang and at once, it has a say while gangs wait, too, if nothing but room decides where they go."""
+        args = self.args
+        if args.depth != 1 or not args.queue_depth or self.patience or self.queues or session.points.allocatable.hooks:
+            return Books()
+        profile = OpenProfile(session, self.estimates)
+        for gang in session.gangs.values():
+            if gang.gang.held:
+                profile.start(gang.key, run_of(gang, self.estimates, session.room.table))
+        self.book = Book(session, self.estimates, self.book.rules, profile)
+        self.kept_open = OpenReservation(session, self.book, profile)
+        return self.kept_open
+
+    def limit(self, shape: Shape) -> Column | None:
+        return self.passing.limit(shape) if self.kept_open is None else self.kept_open.limit(shape)
+
+    def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
+        self.book.moved(gang, shape, tasks, nodes, sign)
 
     # ------------------------------------------------------------------------------------------------- who
 
@@ -208,13 +236,18 @@ class ReservationPlugin(Plugin):
     def _may_be_next(self, gang: GangState) -> bool:
         if self._patient_since(gang) > self.session.now:
             return False
-        expected = self.promised_admission + sum(
-            self._patient_since(other) <= self.session.now and other.tally.valid < other.minimum
-            for other in self.session.restless
-            if not other.is_waiting_for_admission and not other.tally.occupying
-        )
+        moves = len(self.session.moved_gangs)
+        if self.expected[0] != moves:
+            self.expected = moves, sum(map(self._is_expected, self.session.restless))
+        expected = self.promised_admission + self.expected[1]
         room = self.args.depth - len(self.book.standing) - expected
         return room > 0 or (expected == 0 and self.book.has_room(gang))
+
+    def _is_expected(self, gang: GangState) -> bool:
+        """Whether it is admitted and patient, and its members are still to come."""
+        if gang.is_waiting_for_admission or gang.tally.occupying or gang.tally.valid >= gang.minimum:
+            return False
+        return self._patient_since(gang) <= self.session.now
 
     # ------------------------------------------------------------------------------------------------- the end of a cycle
 

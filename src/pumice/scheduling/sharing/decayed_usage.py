@@ -107,7 +107,8 @@ def usage_at(
     if at is None and memory.at is not None:
         at = now  # the clock was ahead: what was used stands, and nothing is added
     since = now if at is None else at
-    usage = {name: own * decay.factor(now - since) for name, (own, _) in memory.entries()}
+    left = decay.factor(now - since)
+    usage = {name: own * left for name, (own, _) in memory.entries()}
     shares = {name: share for name, (_, share) in memory.entries()}
     held = holdings(None if at is None else at - CLOSE) if at is None or now - at > CLOSE else {}
     for name, told in held.items():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
+from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.steady import AmountSum
 from pumice.scheduling.sharing import admitted
 
@@ -23,6 +25,7 @@ class Holding:
         self.occupied = AmountSum()
         self.elastic = AmountSum()
         self.admitted = AmountSum()
+        self.priorities: Counter[int] = Counter()  # how many have which
 
 
 class _ByQueue:
@@ -35,6 +38,9 @@ class _ByQueue:
         if held is None:
             held = self.queues[queue] = Holding()
         held.gangs += sign
+        held.priorities[gang.spec.priority] += sign
+        if not held.priorities[gang.spec.priority]:
+            del held.priorities[gang.spec.priority]
         held.occupied.add(gang.occupied, sign)
         held.elastic.add(amounts.surplus(gang.occupied, minimum) if minimum else gang.occupied, sign)
         if minimum is not None:
@@ -47,6 +53,17 @@ def by_queue(session: Session) -> dict[str, Holding]:
     """Of the queues that have steady gangs, in the order of their names; as the session began."""
     held = session.steady.sum(_ByQueue).queues
     return {name: held[name] for name in session.queues if name in held}
+
+
+def lowest_priority(session: Session, queue: str) -> int | None:
+    """Of the queue's gangs that had pods on nodes as the session began; None where there is none."""
+    held = by_queue(session).get(queue)
+    found = [] if held is None else [min(held.priorities)]
+    for gang in session.restless:
+        counts = gang.gang.counts
+        if gang.queue == queue and any(counts[status] for status in EVICTABLE):
+            found.append(gang.priority)
+    return min(found, default=None)
 
 
 def as_of_now(session: Session) -> Iterator[tuple[str, AmountSum]]:

@@ -66,9 +66,11 @@ class Account(Mutable, eq=False):
 
     def beyond_ceiling(self, minimum: Amounts) -> list[str]:
         """Resources in which admitting a minimum would exceed the ceiling; what is held beyond minimums can be given back."""
-        wanted = amounts.sum_of([minimum, self.allocated, self.admitted])
-        amounts.add(wanted, self.elastic, -1)
-        return amounts.beyond(wanted, self.ceiling, asked=minimum)
+        held = {
+            name: self.allocated.get(name, 0) + self.admitted.get(name, 0) - self.elastic.get(name, 0)
+            for name in minimum
+        }
+        return amounts.too_much(held, minimum, self.ceiling)
 
     def copies_within(self, limit: Amounts, request: Amounts, count: int, freed: Amounts = NOTHING) -> int:
         """How many of `count` such requests keep `allocated`, less what is freed, within the limit; pods are no quota, absent is zero."""

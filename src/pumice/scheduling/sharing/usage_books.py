@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.plugin import Books
+from pumice.scheduling.core.plugin import RankingBooks
 from pumice.values import Mutable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from pumice.cluster.amounts import Amounts, MutableAmounts
     from pumice.instant import Instant
@@ -48,7 +48,7 @@ class Account(Mutable, eq=False):
         return self.used + self.ahead * self.share_of(self.held)
 
 
-class UsageBooks(Books):
+class UsageBooks(RankingBooks):
     """Begins with a ledger of what is held as the session opens; `paths` are the queues above each and itself."""
 
     def __init__(
@@ -58,13 +58,13 @@ class UsageBooks(Books):
         new_account: Callable[[Name, float], Account],
         *,
         trusts_label: bool,
-        ranks_by_usage: bool,
+        knows_turns: bool,
     ) -> None:
         self._ledger = ledger
         self._paths = paths
         self._new_account = new_account
         self._trusts_label = trusts_label
-        self._ranks_by_usage = ranks_by_usage
+        self.knows_turns = knows_turns
 
     def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder] | None:
         """Of one queue: each time the oldest gang of the user with the least usage, with what has been admitted and placed for it."""
@@ -73,18 +73,30 @@ class UsageBooks(Books):
             lines.setdefault(self._name(each), []).append(each)
         if len(lines) <= 1:
             return coming
-        if len({queue for queue, _ in lines}) > 1 or not self._ranks_by_usage:
+        if len({queue for queue, _ in lines}) > 1 or not self.knows_turns:
             return None
-        usage, places = self._ledger.usage_at(now), {id(each): place for place, each in enumerate(coming)}
-        accounts = {name: self._account(name, line, usage.get(name, 0.0)) for name, line in lines.items()}
-        found: list[Holder] = []
+        turns = self.turns(coming, coming, now)
+        return [next(turns), *(turns.send(True) for _ in coming[1:])]
+
+    def turns(
+        self, waiting: Sequence[Holder], admitted: Sequence[Holder], now: Instant
+    ) -> Generator[Holder, bool, None]:
+        """Each time the oldest gang of the user with the least usage, with what has been admitted and placed for it."""
+        lines: dict[Name, list[Holder]] = {}
+        for each in waiting:
+            lines.setdefault(self._name(each), []).append(each)
+        usage, places = self._ledger.usage_at(now), {id(each): place for place, each in enumerate(waiting)}
+        accounts = {
+            name: self._account(name, [each for each in admitted if self._name(each) == name], usage.get(name, 0.0))
+            for name in lines
+        }
         while lines:
             name = min(lines, key=lambda each: (accounts[each].standing, places[id(lines[each][0])]))
-            found.append(lines[name].pop(0))
-            accounts[name].move(found[-1].amounts, 1)
+            turn = lines[name].pop(0)
+            if (yield turn):
+                accounts[name].move(turn.amounts, 1)
             if not lines[name]:
                 del lines[name]
-        return found
 
     def ended(self, gang: Holder) -> None:
         self._hold(gang, -1)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable
 
     from pumice.api.meta import Struct
+    from pumice.instant import Duration
     from pumice.scheduling.core.memory import Memory
 
 Objects: TypeAlias = "Callable[[], Iterable[Struct]]"
@@ -36,6 +37,7 @@ class Ask(Value):
     each: int  # slots of one pod
     pods: int
     kind: Hashable = ()  # pods of gangs of one kind are alike but for their names
+    estimate: Duration = 0  # how long its owner says that it runs; 0: nothing
 
     @property
     def is_whole(self) -> bool:

@@ -17,6 +17,7 @@ a copy of one that is still needed.
 from __future__ import annotations
 
 import copy
+import functools
 import heapq
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pumice.api import disruptions
+    from pumice.api.meta import Struct
     from pumice.cluster.intake import Intake
     from pumice.cluster.state import GangSlot
     from pumice.cluster.tasks import Task
@@ -177,7 +179,8 @@ class Forward:
         """One step after the other, up to and including `until`; may be called again with a later time."""
         self._note_waiting()
         while (at := self._next()) is not None and at <= until:
-            at = min(self._taken_together(at), until)
+            blurred = round((at - self._begin + BLURRED_LEAST) * self._blur)
+            at = min(_last_within(blurred, at, self._events) if blurred else at, until)
             self._stood_still = self._stood_still + 1 if at == self.now else 0
             self.now = at
             yield self._step()
@@ -196,18 +199,11 @@ class Forward:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
 
-    def _taken_together(self, at: Instant) -> Instant:
-        """The last event that is as good as simultaneous with the next one, seen from the beginning."""
-        if not self._blur or not self._events:
-            return at
-        latest = at + round((at - self._begin + BLURRED_LEAST) * self._blur)
-        return max([at, *(each[0] for each in self._events if each[0] <= latest)])
-
     def _step(self) -> Step:
         while self._seen:
             self._clean_up(self._seen.pop())
         ended, restarted, asking, is_news = self._take_events()
-        direct, asking = self._start_directly(asking, may=not is_news and self._is_idle())
+        direct, asking = self._start_directly(asking, is_news=is_news)
         started = [each.ask.gang for each in direct or ()]
         if direct is not None and self._events:
             self._seen, self._done = self._done, []
@@ -276,17 +272,22 @@ class Forward:
                 self.intake.apply(Upserted(object=thing))
         return bool(arrivals)
 
-    def _start_directly(self, asking: list[Asking], *, may: bool) -> tuple[tuple[Started, ...] | None, list[Asking]]:
+    def _start_directly(
+        self, asking: list[Asking], *, is_news: bool
+    ) -> tuple[tuple[Started, ...] | None, list[Asking]]:
         """Gangs that start without a cycle, None where there has to be one; and those that have to arrive for it."""
         direct = self._direct
         if direct is None:
             return None, asking
-        may = may and self._wake is None and not len(self._backlog) and all(ask.is_whole for ask, _ in asking)
+        is_last = not self._events and not direct.waits
+        may = not (is_news or is_last or self._waiting) and (direct.is_open or self._wake is None)
+        may = may and not len(self._backlog) and all(ask.is_whole for ask, _ in asking)
         started = direct.start(asking, self.now, self.memory) if may else None
         if started is None:
             return None, [*self._end_direct(direct), *asking]
         for each in started:
             self._runs(each.ask.gang)
+        self._wake = direct.next_change
         return tuple(started), [] if self._events else self._end_direct(direct)
 
     def _end_direct(self, direct: DirectStarts) -> list[Asking]:
@@ -299,7 +300,7 @@ class Forward:
             self.intake.get_on(_bound(zip(pods, each.nodes, strict=True), each.at))
             self._backlog.runs(each.ask)
             self._set_phase(each.ask.gang, PodGroupPhase.RUNNING.value)
-        return waiting
+        return [(ask, functools.partial(_admitted, objects)) for ask, objects in waiting]
 
     def _is_idle(self) -> bool:
         """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say. After the last event, one sees what has ended."""
@@ -402,6 +403,21 @@ class Forward:
         if isinstance(group, PodGroup) and group.status.phase != phase:
             status = msgspec.structs.replace(group.status, phase=phase)
             self.intake.apply(Upserted(object=msgspec.structs.replace(group, status=status)))
+
+
+def _last_within(span: Duration, at: Instant, events: Iterable[tuple[Instant, int, Event]]) -> Instant:
+    """When the last event is that lies no further than this after a moment; the moment itself where there is none."""
+    return max([at, *(when for when, *_ in events if when <= at + span)])
+
+
+def _admitted(objects: Objects) -> list[Struct]:
+    """A gang that waits, as cycles would have left it: only who is admitted keeps a reservation."""
+    things = list(objects())
+    for place, thing in enumerate(things):
+        if isinstance(thing, PodGroup):
+            status = msgspec.structs.replace(thing.status, phase=PodGroupPhase.INQUEUE.value)
+            things[place] = msgspec.structs.replace(thing, status=status)
+    return things
 
 
 def _minimum(slot: GangSlot) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice import instant
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.time import reservations
@@ -39,8 +40,11 @@ def take_up(book: Book, is_entitled: Callable[[GangState], bool]) -> None:
         gang = session.gangs.get(kept.gang)
         if gang is not None and is_entitled(gang):
             with session.turn_of(gang):
-                if (recalled := _recalled(book, kept)) is not None:
+                recalled = _recalled(book, kept)
+                if recalled is not None:
                     found.append((gang, kept, recalled))
+                elif gang.uid == kept.uid and gang.tally[Status.PENDING] and not session.is_ready(gang):
+                    book.ended[gang.key] = Ended(Code.RESERVATION_GANG_CHANGED, "", kept.time)
     fit = book.fit_together([each for *_, each in found if isinstance(each, Reservation)])
     for gang, kept, recalled in found:
         with session.turn_of(gang):

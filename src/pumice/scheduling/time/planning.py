@@ -54,12 +54,14 @@ class Rules(Value):
 class Book:
     """The reservations of one session, in the order of rank."""
 
-    def __init__(self, session: Session, estimates: Estimates, rules: Rules) -> None:
+    def __init__(
+        self, session: Session, estimates: Estimates, rules: Rules, profile: ReleaseProfile | None = None
+    ) -> None:
         self.session = session
         self.now = session.now
         self.estimates = estimates
         self.rules = rules
-        self.profile = ReleaseProfile(session, estimates)
+        self.profile = profile or ReleaseProfile(session, estimates)
         self.timeline = Timeline(self.profile)
         self.later = Later(session, self.profile)
         self._wanted: dict[str, tuple[list[tuple[Shape, int]], int]] = {}

@@ -316,6 +316,23 @@ def test_a_device_stays_given_while_its_pod_is_being_bound():
     assert allocations(plan(*things, a_slice("n1", "a", "b"), pods, earlier)) == {"two": ["b"]}
 
 
+def test_a_device_stays_given_where_it_is_first_asked_about_while_an_eviction_is_tried_out():
+    note = {"pumice.dev/devices": f'{{"one":[["gpu","{DRIVER}","n1","a",false]]}}'}
+    binding = Assumed(
+        pod=PodRef(namespace="default", name="p", uid="default/p"), node="n1", attempt="x", at=NOW, annotations=note
+    )
+    pods = [a_group("g"), user("p", "one", gang="g"), user("q", "two")]
+    session = session_for(
+        a_node("n1"), a_class(), a_claim("one"), a_claim("two"), a_slice("n1", "a"), pods, binding, policy=POLICY
+    )
+    statement = session.statement()
+    statement.evict(session.gangs["default/g"].tasks[0], "preempt")
+    (waiting,) = [gang.tasks[0] for gang in session.restless if gang.key != "default/g"]
+    assert not session.placer.feasible(session.shape(waiting), None).any()
+    statement.rollback()
+    assert not session.placer.feasible(session.shape(waiting), None).any()
+
+
 def test_room_that_is_held_for_a_pod_whose_devices_were_taken_meanwhile_ends_nothing_but_its_hope():
     taken = a_claim("taken", status={"allocation": {"devices": {"results": [
         {"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "a"},

@@ -55,6 +55,10 @@ def a_volume(name, size="1Gi", storage_class="local", node="", labels=None, clai
     return an_object("v1", "PersistentVolume", {"metadata": meta, "spec": own, "status": {"phase": phase}})
 
 
+def owned_by(pod):
+    return [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": f"default/{pod}", "controller": True}]
+
+
 def with_claim(*claims):
     """A pod's spec that uses these claims."""
     volumes = [
@@ -147,9 +151,19 @@ def test_an_ephemeral_volume_waits_for_its_claim():
     decisions = plan(a_node(), pod)
     text = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch"'
     assert why(decisions, "p") == f"plugin VolumeBinding pre-predicates failed {text}"
-    claim = a_claim("p-scratch", storage_class="fast")
+    claim = a_claim("p-scratch", storage_class="fast", ownerReferences=owned_by("p"))
     decisions = plan(a_node(), pod, claim, a_class("fast", DRIVER))
     assert first(decisions) == [VolumeChoice("default/p-scratch", "", "n1")]
+
+
+@pytest.mark.parametrize("owners", [[], "former"])
+def test_a_pod_does_not_take_the_ephemeral_volume_of_a_former_pod_of_its_name(owners):
+    """A Job that starts again makes pods of the same names, perhaps before the claims of the former ones are gone."""
+    pod = a_pod("p", spec={"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]})
+    old = a_claim("p-scratch", volume="pv", phase="Bound", ownerReferences=owners and owned_by(owners))
+    decisions = plan(a_node(), pod, old, a_volume("pv", phase="Bound"))
+    assert binds(decisions) == {}
+    assert "waiting for ephemeral volume controller" in why(decisions, "p")
 
 
 # ------------------------------------------------------------------------------------------------- claims to be bound

@@ -54,6 +54,7 @@ SENTENCES = {
     Code.RESERVATION_NODE_LOST: "its reservation moved from 2026-01-31T12:00:00Z to 2026-01-31T12:30:00Z: node gpu-7 is gone, or takes no such pods any more",
     Code.RESERVATION_OUTRANKED: "its reservation for 2026-01-31T12:00:00Z has ended: gang team/urgent ranks higher",
     Code.RESERVATION_ROOM_TAKEN: "its reservation moved from 2026-01-31T12:00:00Z to 2026-01-31T12:30:00Z: pods that are not Pumice's took its room, or its queue's share became smaller",
+    Code.RESERVATION_GANG_CHANGED: "its reservation moved from 2026-01-31T12:00:00Z to 2026-01-31T12:30:00Z: the gang lacks other members than before, or places that were promised to some of them came to nothing",
     Code.HYPER_NODES_UNUSABLE: "the tree of hyper nodes cannot be used: hyper node b has two parents, c and d: remove it from one of them",
     Code.TIER_NAME_UNKNOWN: "no hyper node has the tier name 'pod' of highestTierName; known are rack, row: correct the one or the other",
     Code.HYPER_NODE_FIXED: "members run in hyper node rack-2 of tier 1, and tier 1 allows no others to join them",

@@ -240,6 +240,29 @@ def test_a_claim_ends_when_its_room_is_there_and_the_queue_has_no_share_for_the_
     assert sorted(binds(plan(*world, claim, policy=lending))) == ["g-w-0", "g-w-1", "g-w-2"]
 
 
+def test_a_claim_ends_when_its_room_is_there_and_its_node_was_cordoned():
+    """Until then the gang would say that others have to leave first, and get no reservation."""
+    filtering = policy("allocate", "priority gang", "predicates")
+    world = [a_node("n1", cpu="2", spec={"unschedulable": True}), a_gang("g", 1), a_claim("g", "g-w-0")]
+    while_they_leave = plan(*world, leaving("old-w-0"), policy=filtering)
+    assert while_they_leave.unclaims == {}
+    decisions = plan(*world, policy=filtering)
+    assert decisions.unclaims == {"default/g": "its room is there, and the gang is refused all the same"}
+    told = {each.code.value for each in report(decisions, "g").reasons}
+    assert "Unschedulable" in told
+    assert "PlacesPromised" not in told
+
+
+def test_a_claim_ends_when_its_victims_have_left_and_a_part_of_its_room_was_taken():
+    """By a pod that is not ours: what is left is of no use to the gang, and nobody has to leave for it any more."""
+    world = [a_node("n1", cpu="3"), a_gang("g", 2), a_claim("g", "g-w-0", "g-w-1"), a_pod("theirs", cpu="2", node="n1")]
+    while_they_leave = plan(a_node("n2"), *world, leaving("old-w-0", cpu="0"), a_pod("x", cpu="4", node="n2"))
+    assert while_they_leave.unclaims == {}
+    decisions = plan(*world)
+    assert decisions.unclaims == {"default/g": "its room is there, and the gang is refused all the same"}
+    assert "PlacesPromised" not in {each.code.value for each in report(decisions, "g").reasons}
+
+
 # ------------------------------------------------------------------------------------------------------ its holder is no victim
 
 

@@ -221,6 +221,25 @@ def test_billing_weights_price_what_is_held():
     assert value.users["default"]["ann"][1] == pytest.approx((2 + 2 + 10) / (10 + 10 + 80))
 
 
+def test_what_was_started_and_nobody_has_said_since_when_is_charged_beside_what_ended_just_before():
+    """The watch of pods fell silent after `new` was bound: it was held when a cycle last looked, five minutes ago, and `old` was not any more."""
+    times = {"startTime": when(3000), "containerStatuses": [{"state": {"terminated": {"finishedAt": when(3298)}}}]}
+    old = a_gang("old", 2, running=["n1", "n1"], group=of("ann"), phase="Succeeded", status=times)
+    new = a_gang("new", 2, running=["n1", "n1"], group=of("ann"), phase="Pending")
+    used = Usage(NOW - 300 * instant.SECOND, {"default": (7.0, 0.5)}, {"default": {"ann": (7.0, 0.5)}})
+    value = plan_for(a_node(cpu="4"), old, new, policy=ALONE, memory=Memory({SLOT.name: used})).memory.of(SLOT)
+    assert value.users["default"]["ann"][0] == pytest.approx(7 + 0.5 * 300, rel=1e-2)
+    assert value.queues["default"][0] == pytest.approx(7 + 0.5 * 300, rel=1e-2)
+
+
+def test_a_pod_that_ended_without_having_begun_is_charged_nothing():
+    ended = {"containerStatuses": [{"state": {"terminated": {"finishedAt": when(3500)}}}]}
+    gone = a_gang("gone", 2, running=["n1", "n1"], group=of("ann"), phase="Succeeded", status=ended)
+    used = Usage(NOW - 300 * instant.SECOND, {"default": (7.0, 0.0)}, {"default": {"ann": (7.0, 0.0)}})
+    value = plan_for(a_node(cpu="4"), gone, policy=ALONE, memory=Memory({SLOT.name: used})).memory.of(SLOT)
+    assert value.users["default"]["ann"] == (pytest.approx(7, rel=1e-2), 0)
+
+
 def test_the_same_cluster_in_another_order_of_arrival_gives_the_same_decisions_and_memory():
     things = [
         a_node(cpu="5"), a_queue("a", weight=2), a_queue("b"),

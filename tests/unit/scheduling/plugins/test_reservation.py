@@ -206,6 +206,16 @@ def test_after_several_moves_it_is_told_of_them_until_it_is_as_early_as_before_t
     assert told == [(9000, [when(5000)]), (10_000, [when(5000)]), (8000, [when(5000)]), (5000, [])]
 
 
+def test_it_becomes_later_when_the_gang_lacks_more_members_than_before_and_is_told_so():
+    """As after a cycle in which some of them were promised places, and the promise comes to nothing."""
+    before = plan_for(*TWO, *FULL, waits("large", 4, min_member=3, created=10), policy=rules())
+    assert kept(before)["large"][0] == 4000
+    after = plan_for(*TWO, *FULL, LARGE, policy=rules(), memory=before.memory)
+    assert kept(after)["large"][0] == 5000
+    (told,) = [each for each in report(after, "large").reasons if each.code.value == "ReservationGangChanged"]
+    assert (told.facts.former, told.facts.until) == (when(4000), when(5000))
+
+
 def test_a_gang_of_higher_rank_takes_its_place_and_it_is_told_who():
     urgent = waits("urgent", 4, created=50, group={"priority_class": "high"})
     first = plan_for(*TWO, *FULL, LARGE, a_priority_class("high", 9), policy=rules())

@@ -1,8 +1,12 @@
 """Gangs that start without a cycle, while nothing but room decides."""
 
+import random
+
 import pytest
+from tests.unit.scheduling.clusters import a_priority_class
 
 from pumice.instant import SECOND
+from pumice.scheduling.time import reservations
 from pumice.sim import Submission, nodes, simulation
 from pumice.sim.policies import NAMED
 
@@ -48,7 +52,9 @@ def test_in_a_strict_queue_nobody_passes_the_first_that_waits_and_no_cycle_is_ne
 
 
 def test_the_first_that_does_not_fit_is_decided_by_a_cycle_that_sees_all_that_run():
-    run = a_run("easy", [a_job(0), a_job(1, 6), a_job(2, 4), a_job(3, run_s=50), a_job(4, run_s=500), a_job(600)])
+    run = a_run(
+        "conservative", [a_job(0), a_job(1, 6), a_job(2, 4), a_job(3, run_s=50), a_job(4, run_s=500), a_job(600)]
+    )
     direct = went(run, until_s=2)
     assert [each.ask.gang for each in direct] == ["sim/job-0000001"]
     assert {key for key in run.ahead.cluster.gangs if key != "sim/job-0000002"} == {
@@ -57,6 +63,61 @@ def test_the_first_that_does_not_fit_is_decided_by_a_cycle_that_sees_all_that_ru
     }
     assert [each.ask.gang for each in went(run)] == []  # the last event has a cycle of its own
     assert starts(run) == [0, 1, 101, 3, 53, 600]
+
+
+def test_beside_one_reservation_gangs_wait_and_pass_without_a_cycle():
+    """The third waits until 101 s; the fourth is gone by then, and the fifth leaves room enough."""
+    run = a_run("easy", [a_job(0), a_job(1, 6), a_job(2, 4), a_job(3, run_s=50), a_job(4, run_s=500), a_job(600)])
+    assert len(went(run)) == 4
+    assert run.ahead.cycles == 3  # for the first and the last gang, and after the last end
+    assert starts(run) == [0, 1, 101, 3, 53, 600]
+
+
+def test_a_reservation_that_gets_earlier_or_later_than_was_thought_needs_no_cycle():
+    """The second ends early, and the fourth starts at 100 s and not at 101 s. The third ends late, and who is gone by then passes the fifth."""
+    early = Submission(at_s=1, size=4, run_s=50, estimate_s=100)
+    late = Submission(at_s=2, size=2, run_s=300, estimate_s=100)
+    waiting = [a_job(3, 6), a_job(110, 8), a_job(203, 2, run_s=50), a_job(204, run_s=500)]
+    run = a_run("easy", [a_job(0), early, late, *waiting, a_job(999)])
+    assert len(went(run)) == 6
+    assert starts(run) == [0, 1, 2, 100, 302, 203, 402, 999]
+
+
+def test_what_is_kept_up_of_the_reserved_time_is_what_would_be_added_up_anew():
+    chance, at_s, work = random.Random(7), 0.0, [a_job(0)]
+    for _ in range(80):
+        at_s += chance.random() * 60
+        run_s = chance.randint(20, 300)
+        off = chance.choice((0.3, 0.8, 1, 2))
+        work.append(Submission(at_s=at_s, size=chance.choice((1, 2, 3, 6)), run_s=run_s, estimate_s=run_s * off))
+    run, looked_at = a_run("easy", work), set()
+    for _ in run.steps():
+        kept = run.ahead._direct._reservation
+        profile = kept._profile if kept is not None else None
+        for mark in profile._marks if profile is not None else ():
+            assert (mark.freed == profile.freed(mark.at)).all()
+            looked_at.add(mark.at)
+    assert len(looked_at) > 40
+
+
+def test_who_comes_later_and_has_the_first_turn_takes_the_reservation_over():
+    """In one second names decide: who comes at 1.6 s has its turn before who came at 1.2 s, and needs all nodes. The last would not be gone by then."""
+    first, other = a_job(1.6, 8, run_s=20), a_job(1.2, 2, run_s=50)
+    run = a_run("easy", [a_job(0, 7, run_s=30), first, other, a_job(1.7, run_s=50), a_job(999)])
+    assert len(went(run)) == 3
+    assert starts(run) == [0, 30, 50, 50, 999]
+
+
+def test_a_session_that_is_closed_hands_its_reservation_to_the_next_cycle():
+    work = [a_job(0, 7), a_job(1, 8), a_job(2, priority_class="high"), a_job(3, run_s=300), a_job(999)]
+    run = a_run("easy", work, others=[a_priority_class("high", 9)])
+    for _ in run.steps(until_s=2):
+        pass
+    (kept,) = run.ahead.memory.of(reservations.SLOT).kept
+    assert (kept.gang, kept.since - run.begin) == ("sim/job-0000001", 1 * SECOND)
+    for _ in run.steps():
+        pass
+    assert starts(run) == [0, 102, 2, 202, 999]
 
 
 @pytest.mark.parametrize("policy", ["builtin", "greedy", "fair-share", "volcano"])
@@ -75,6 +136,22 @@ def test_at_one_instant_who_has_used_least_is_placed_first():
     where = {each.ask.gang: list(each.nodes) for each in went(run)}
     assert where["sim/job-0000003"] == ["node-00000"]
     assert where["sim/job-0000002"] == ["node-00001"]
+
+
+def test_of_gangs_that_wait_that_of_the_user_who_has_used_least_starts_first_without_a_cycle():
+    run = a_run("fair-share", [a_job(0, 8, user="ann"), a_job(10, 8, user="ann"), a_job(20, 8, user="bob"), a_job(999)])
+    assert len(went(run)) == 2
+    assert run.ahead.cycles == 3  # for the first and the last gang, and after the last end
+    assert starts(run) == [0, 200, 100, 999]
+
+
+def test_gangs_of_several_queues_that_wait_under_fair_shares_are_left_to_cycles():
+    run = a_run("fair-share", [a_job(0, 8), a_job(10, 8, queue="a"), a_job(20, 8, queue="b"), a_job(999)])
+    assert not went(run, until_s=50)
+    assert {"sim/job-0000001", "sim/job-0000002"} <= run.ahead.cluster.gangs.keys()
+    for _ in run.steps():
+        pass
+    assert sorted(starts(run)) == [0, 100, 200, 999]
 
 
 def test_who_comes_first_of_several_queues_is_decided_by_a_cycle():

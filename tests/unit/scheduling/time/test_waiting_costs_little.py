@@ -3,6 +3,7 @@
 import pytest
 
 from pumice.scheduling.actions.preempt import _Preempting
+from pumice.scheduling.evicting.victim_columns import VictimColumns
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.time.planning import Book, _Search
@@ -54,6 +55,24 @@ def test_members_hold_no_places_that_are_dropped_unseen(calls_of):
     tried = calls_of(_Preempting, "_within")
     assert all(start is not None for start in starts("builtin"))
     assert tried == []
+
+
+def test_nobody_is_put_in_columns_where_all_have_the_same_priority(calls_of):
+    # The second gang is admitted when it has waited for five minutes, and then others might have to go for it.
+    work = [Submission(at_s=at_s, run_s=1000, size=size, estimate_s=1000) for at_s, size in ((0, 18), (1, 4), (2, 1))]
+    columns, gangs = calls_of(VictimColumns, "__init__"), calls_of(_Preempting, "_between_gangs")
+    assert starts("builtin", work, "20x1") == [0, 1000, 2]
+    assert gangs
+    assert columns == []
+
+
+def test_no_places_are_looked_for_beside_reservations_that_leave_too_few(calls_of):
+    """Two of five slots are free while the gang of four waits with a reservation: a gang of two that outlives the others would delay it."""
+    sizes = ((0, 3, 1000), (1, 4, 1000), (400, 2, 1000))
+    work = [Submission(at_s=at_s, run_s=run_s, size=size, estimate_s=run_s) for at_s, size, run_s in sizes]
+    plans = calls_of(_Preempting, "_plan")
+    assert starts("builtin", work, "5x1") == [0, 1000, 2000]
+    assert plans == []
 
 
 def test_reservations_that_stand_are_confirmed_together_and_not_looked_for_again(calls_of):

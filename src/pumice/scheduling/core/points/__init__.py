@@ -5,7 +5,20 @@ one, `nodes` the points with a rule of their own.
 """
 
 from pumice.scheduling.core.points.combination import Bound, EvictionKind, TaskVictims, Vote
-from pumice.scheduling.core.points.nodes import Beyond, Freed, Indexes, Pull, Scores
+from pumice.scheduling.core.points.nodes import Beyond, Freed, Indexes, Pull, Reach, Scores, Shared
 from pumice.scheduling.core.points.table import Points
 
-__all__ = ["Beyond", "Bound", "EvictionKind", "Freed", "Indexes", "Points", "Pull", "Scores", "TaskVictims", "Vote"]
+__all__ = [
+    "Beyond",
+    "Bound",
+    "EvictionKind",
+    "Freed",
+    "Indexes",
+    "Points",
+    "Pull",
+    "Reach",
+    "Scores",
+    "Shared",
+    "TaskVictims",
+    "Vote",
+]

@@ -285,7 +285,8 @@ class Bound(Value):
     `mask` has every candidate that the vote on one node would choose, whoever else is asked about; where it has any of those that are asked
     about, the vote chooses some (unless `doubtful`), and never abstains. It depends on the candidates, their gangs and the key alone; claimants
     with equal keys get equal votes. `exact`: the mask is the vote itself. `as_said_to` (claimant, other): the claimant is not asked about where an equal
-    one was refused, and what was said to that one counts for it.
+    one was refused, and what was said to that one counts for it. `nobody` (claimant, queue): whether numbers alone say that the vote chooses none of the
+    queue's pods, so that nobody need be asked about, nor be in columns.
     """
 
     key: Callable[[Task, VictimColumns], Hashable]
@@ -293,6 +294,7 @@ class Bound(Value):
     exact: bool = False
     doubtful: bool = False
     as_said_to: Callable[[str, str], None] | None = None
+    nobody: Callable[[Task, str], bool] | None = None
 
 
 TaskChoice = Callable[["Task", "Sequence[Task]"], "Sequence[Task] | None"]

@@ -18,7 +18,7 @@ from pumice.values import Value
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from pumice.cluster.columns import Column
+    from pumice.cluster.columns import Column, Mask
     from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
@@ -36,6 +36,20 @@ class Pull(Value, eq=False):
     neighbourhood: Indexes  # candidates with equal numbers are neighbours
     lasts: Column  # so many pods may join the node's neighbourhood before the scores have to be asked for again
     spare: int  # so many candidates may become full before that
+
+
+class Reach(Value, eq=False):
+    """Where the others can go if the first goes to one of these nodes; None: only to its own."""
+
+    first: Mask
+    others: Mask | None
+
+
+class Shared(Value, eq=False):
+    """What several pods use, and the first of them decides: where it goes says where the others can."""
+
+    key: str
+    reaches: Callable[[], Sequence[Reach]]  # each node is in one of them
 
 
 # ------------------------------------------------------------------------------------------------- a queue's room

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pumice.instant import Duration
     from pumice.scheduling.core.decisions import Preparation
     from pumice.scheduling.core.gangstate import GangState, SubState
-    from pumice.scheduling.core.points.nodes import Indexes, Pull, Scores
+    from pumice.scheduling.core.points.nodes import Indexes, Pull, Scores, Shared
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.core.statement import Statement
@@ -206,6 +206,10 @@ class Points:
         """
         self.live_filter: LiveFilters = LiveFilters(registrar, "enablePredicate")
         """Before each batch of a shape that it concerns. May read where pods are now; changes nothing. A Denial refuses nodes."""
+        self.shared: Gathered[[Task], Shared] = Gathered(registrar, "enablePredicate")
+        """Before each run of equal members. What the pod uses together with others and nobody has decided yet; changes nothing. The first of
+        them is put where the others find room, too, if there is such a place.
+        """
         self.fixed_score: Answers[[Shape, Indexes], Scores] = Answers(registrar, "enableNodeOrder")
         """Per batch, over the candidate nodes. A score that placements of this batch do not change, except that it may depend on
         which nodes are candidates (normalisation). None: no influence on this shape. Scores are added up.

@@ -117,7 +117,7 @@ class Attachments:
         for key in task.mounts.claims if task.mounts is not None else ():
             volume = self._storage.volume_of(key)
             if volume is None:
-                state = self._storage.state(key, ephemeral=task.mounts is not None and key in task.mounts.ephemeral)
+                state = self._storage.state(key, task)
                 is_own = isinstance(state, Wanting) and self._pods.is_simple(state)
                 found.append(((self._storage.driver(key), UNBOUND + key), is_own))
             elif volume.spec.csi is not None:

@@ -6,6 +6,8 @@ it has devices for. A claim that several pods may share is decided by the first 
 
 from __future__ import annotations
 
+import collections
+import functools
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,13 +19,14 @@ from pumice.cluster.matching import compile_terms
 from pumice.cluster.tasks import ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import DeviceChoice
+from pumice.scheduling.core.points import Reach, Shared
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.constraints.allocation import Given, Search, parent_of
 from pumice.scheduling.placing.constraints.devices import EVERYWHERE, PLUGIN, DeviceId, Inventory, Offered, Wish
 from pumice.scheduling.placing.constraints.labels import NodeLabels
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from pumice.api.resource import ResourceClaim
     from pumice.cluster.columns import Column, Mask
@@ -69,7 +72,7 @@ class PodClaims:
     def _remember(self) -> None:
         """What earlier cycles chose for pods that are still being bound, and that their claims may not show yet."""
         index = self._session.room.table.index
-        for task in (task for gang in self._session.restless for task in gang.tasks_in(Status.BINDING)):
+        for task in self._as_of_the_snapshot(Status.BINDING):
             chosen = _annotated_devices(task)
             for claim in self._open(self._claims_of(task)) if chosen and task.node in index else ():
                 written = chosen.get(claim.metadata.name, [])
@@ -79,6 +82,10 @@ class PodClaims:
                 for one in given:
                     if not one.only_looks:
                         self._mark(one.offered, 1)
+
+    def _as_of_the_snapshot(self, status: Status) -> Iterator[Task]:
+        """Devices may be asked for first where a plan tries out who could leave: what is being bound is so all the same."""
+        return (task for gang in self._session.restless for task in gang.tasks if task.status is status)
 
     # ------------------------------------------------------------------------------------------------- shapes
 
@@ -175,6 +182,20 @@ class PodClaims:
                 selected = self._labels.selected(compile_terms(allocation.node_selector))
                 found.append(Denial(Code.DEVICES_ELSEWHERE, plugin, ~selected))
         return found
+
+    def shared(self, task: Task) -> list[Shared]:
+        """Claims without devices that others may use, too: these are of one node, unless there are such as several nodes can use."""
+        if not task.pod.spec.resource_claims or self._inventory.roaming:
+            return []
+        self._load()
+        there = [Reach(np.ones(self._size, dtype=bool), None)]
+        keys = [each.metadata.key for each in self._open(self._claims_of(task))]
+        return [Shared(key, lambda: there) for key in keys if self._sharers[key] > 1]
+
+    @functools.cached_property
+    def _sharers(self) -> collections.Counter[str | None]:
+        """How many pods that wait use each claim."""
+        return collections.Counter(key for task in self._as_of_the_snapshot(Status.PENDING) for key in claim_keys(task))
 
     def room(self, shape: Shape) -> Column | None:
         """How many such pods each node has devices for; None for pods whose devices are settled, or cannot be counted."""

@@ -20,12 +20,16 @@ from pumice.api.meta import LabelSelector
 from pumice.api.storage import CSIDriver, CSIStorageCapacity, StorageClass
 from pumice.cluster.matching import compile_selector, compile_terms
 from pumice.scheduling.core.codes import Code, Facts
+from pumice.scheduling.core.points import Reach
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing.constraints.labels import ABSENT, NodeLabels
 from pumice.values import Value
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
     from pumice.cluster.columns import Mask
+    from pumice.cluster.tasks import Task
     from pumice.scheduling.core.session import Session
 
 PLUGIN = "predicates"  # under this name reasons are counted
@@ -96,19 +100,21 @@ class Storage:
         claim = self._claims.get(key)
         return self._volumes.get(claim.spec.volume_name) if claim is not None else None
 
-    def state(self, key: str, *, ephemeral: bool) -> Bound | Wanting | Reason:
-        """How a claim stands; a Reason says what it is stuck on."""
+    def state(self, key: str, task: Task) -> Bound | Wanting | Reason:
+        """How a claim of the task stands; a Reason says what it is stuck on."""
         found = self._states.get(key)
         if found is None:
-            found = self._states[key] = self._judge(key, ephemeral=ephemeral)
+            found = self._states[key] = self._judge(key, task)
         return found
 
-    def _judge(self, key: str, *, ephemeral: bool) -> Bound | Wanting | Reason:
+    def _judge(self, key: str, task: Task) -> Bound | Wanting | Reason:
         claim = self._claims.get(key)
         name = key.partition("/")[2]
-        if claim is None:
-            if ephemeral:
+        if task.mounts is not None and key in task.mounts.ephemeral:
+            owner = claim.metadata.controller if claim is not None else None
+            if owner is None or owner.uid != task.uid:  # that of a former pod of this name is on its way out
                 return Reason(Code.VOLUME_CLAIM_AWAITED, PLUGIN, Facts(name=name), cure=Cure.WAITING)
+        if claim is None:
             return Reason(Code.VOLUME_CLAIM_MISSING, PLUGIN, Facts(name=name))
         if claim.status.phase == "Lost":
             return Reason(Code.VOLUME_CLAIM_LOST, PLUGIN, Facts(name=name, volume=claim.spec.volume_name))
@@ -195,6 +201,29 @@ class Storage:
                 mask = self._labels.selected(compile_terms(affinity.required))
             self._reach[name] = mask
         return mask
+
+    def reaches(self, volumes: Iterable[PersistentVolume]) -> list[Reach]:
+        """Where each would be used, the first that can be: from all nodes that reach it; one that is made anew only from its own."""
+        left, found = np.ones(len(self._labels), dtype=bool), []
+        for volume in volumes:
+            reach = self.nodes_reaching(volume)
+            found.append(Reach(left & reach, reach))
+            left &= ~reach
+        return [*found, Reach(left, None)]
+
+    def matched_together(self, claims: Iterable[Wanting], taken: Container[str]) -> Iterable[tuple[Wanting, Mask]]:
+        """For claims that ask for different things, smallest first: on which nodes each finds a volume that is left."""
+        gone: dict[str, Mask] = {}
+        for wanting in claims:
+            matched = np.zeros(len(self._labels), dtype=bool)
+            for volume in self.fitting(wanting.need):
+                name = volume.metadata.name
+                if name not in taken:
+                    used = gone.setdefault(name, np.zeros(len(self._labels), dtype=bool))
+                    here = self.nodes_reaching(volume) & ~matched & ~used
+                    matched |= here
+                    used |= here
+            yield wanting, matched
 
     def zones(self, volume: PersistentVolume) -> Mask:
         """Nodes in the volume's zone and region by its labels; nodes without any such label are not asked."""

@@ -9,6 +9,7 @@ itself may not show it yet.
 from __future__ import annotations
 
 import collections
+import functools
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +20,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.cluster.tasks import FINISHED, ON_A_NODE, Status
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.decisions import VolumeChoice
+from pumice.scheduling.core.points import Shared
 from pumice.scheduling.core.verdict import Cure, Denial, Reason
 from pumice.scheduling.placing.constraints.storage import ONE_POD_ONLY, Bound, Storage, Wanting
 
@@ -27,9 +29,9 @@ if TYPE_CHECKING:
 
     from pumice.api.core import PersistentVolume
     from pumice.cluster.columns import Column, Mask
-    from pumice.cluster.mounts import Mounts
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
+    from pumice.scheduling.core.points import Reach
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.storage import Need
@@ -51,7 +53,6 @@ class PodVolumes:
         self._decided_by: dict[str, list[str]] = {}  # pod -> claims that its placement decided
         self._knows_earlier_cycles = False
         self._users: collections.Counter[str] | None = None
-        self._sharers: collections.Counter[str] | None = None
         session.on.moved(self.moved)
 
     # ------------------------------------------------------------------------------------------------- shapes
@@ -61,10 +62,10 @@ class PodVolumes:
         mounts = task.mounts
         if mounts is None:
             return None
-        return (mounts.disks, *(self._kind_of(key, mounts) for key in mounts.claims))
+        return (mounts.disks, *(self._kind_of(key, task) for key in mounts.claims))
 
-    def _kind_of(self, key: str, mounts: Mounts) -> Hashable:
-        state = self._storage.state(key, ephemeral=key in mounts.ephemeral)
+    def _kind_of(self, key: str, task: Task) -> Hashable:
+        state = self._storage.state(key, task)
         if isinstance(state, Wanting) and self.is_simple(state):
             return state.need
         return key
@@ -73,19 +74,18 @@ class PodVolumes:
         """A claim of one pod alone, for which there is nothing to choose but to make a volume."""
         if wanting.prebound or wanting.node or self._storage.has_free_volumes(wanting.need.storage_class):
             return False
-        if self._sharers is None:
-            self._sharers = collections.Counter(
-                key
-                for task in self._session.snapshot.with_mounts
-                for key in _claims(task)
-                if task.status not in FINISHED
-            )
         return self._sharers[wanting.key] <= 1
+
+    @functools.cached_property
+    def _sharers(self) -> collections.Counter[str]:
+        """How many pods use each claim, or will."""
+        pods = (task for task in self._session.snapshot.with_mounts if task.status not in FINISHED)
+        return collections.Counter(key for task in pods for key in _claims(task))
 
     def _states(self, task: Task) -> tuple[list[Bound], list[Wanting]]:
         bound, wanting = [], []
         for key in _claims(task):
-            state = self._storage.state(key, ephemeral=task.mounts is not None and key in task.mounts.ephemeral)
+            state = self._storage.state(key, task)
             if isinstance(state, Bound):
                 bound.append(state)
             elif isinstance(state, Wanting):
@@ -102,9 +102,8 @@ class PodVolumes:
 
     def stuck(self, shape: Shape) -> Reason | None:
         """Why the pod cannot run anywhere yet."""
-        mounts = shape.example.mounts
-        for key in mounts.claims if mounts is not None else ():
-            state = self._storage.state(key, ephemeral=mounts is not None and key in mounts.ephemeral)
+        for key in _claims(shape.example):
+            state = self._storage.state(key, shape.example)
             if isinstance(state, Reason):
                 return state
         return None
@@ -133,6 +132,18 @@ class PodVolumes:
     def restless(self, shape: Shape) -> bool:
         """Whether a placement changes what volumes the next such pod can have."""
         return self.wants(shape) and not all(self.is_simple(each) for each in self._of(shape)[1])
+
+    def shared(self, task: Task) -> list[Shared]:
+        """Claims that wait for their first consumer: the others follow it."""
+        self._remember()
+        return [
+            Shared(each.key, functools.partial(self._reaches, each))
+            for each in (self._states(task)[1] if task.mounts is not None else ())
+            if self._sharers[each.key] > 1 and not each.node and each.key not in self._choices
+        ]
+
+    def _reaches(self, wanting: Wanting) -> list[Reach]:
+        return self._storage.reaches(self._candidates(wanting))
 
     def bindable(self, plugin: str, shape: Shape) -> list[Denial]:
         """Nodes near which the unbound claims find no volume, neither an existing nor a new one."""
@@ -163,7 +174,7 @@ class PodVolumes:
                 open_claims.append(wanting)
                 asked[wanting.need] += 1
         if len(asked) > 1:
-            for wanting, matched in self._matched_together(open_claims):
+            for wanting, matched in self._storage.matched_together(open_claims, self._taken):
                 self._provide(wanting.need, matched, bound, roomy)
         else:
             for need, number in asked.items():
@@ -203,20 +214,6 @@ class PodVolumes:
                 if volume.metadata.name not in self._taken:
                     column += self._storage.nodes_reaching(volume)
         return column
-
-    def _matched_together(self, claims: Iterable[Wanting]) -> Iterable[tuple[Wanting, Mask]]:
-        """For claims that ask for different things, smallest first: on which nodes each finds a volume that is left."""
-        gone: dict[str, Mask] = {}
-        for wanting in claims:
-            matched = np.zeros(self._size, dtype=bool)
-            for volume in self._storage.fitting(wanting.need):
-                name = volume.metadata.name
-                if name not in self._taken:
-                    taken = gone.setdefault(name, np.zeros(self._size, dtype=bool))
-                    here = self._storage.nodes_reaching(volume) & ~matched & ~taken
-                    matched |= here
-                    taken |= here
-            yield wanting, matched
 
     def alone(self, plugin: str, shape: Shape) -> list[Denial]:
         """Claims that only one pod in the cluster may use."""
@@ -316,13 +313,14 @@ class PodVolumes:
         """The smallest free volume within reach of the node; None: one has to be made."""
         if wanting.node:
             return None
+        return next((each for each in self._candidates(wanting) if self._storage.nodes_reaching(each)[node]), None)
+
+    def _candidates(self, wanting: Wanting) -> list[PersistentVolume]:
+        """The one that was reserved for the claim, if it serves; else the free ones, smallest first."""
         prebound = self._storage.volume(wanting.prebound) if wanting.prebound else None
         if prebound is not None and self._storage.serves(prebound, wanting.need):
-            return prebound if self._storage.nodes_reaching(prebound)[node] else None
-        for volume in self._storage.fitting(wanting.need):
-            if volume.metadata.name not in self._taken and self._storage.nodes_reaching(volume)[node]:
-                return volume
-        return None
+            return [prebound]
+        return [each for each in self._storage.fitting(wanting.need) if each.metadata.name not in self._taken]
 
     def _count(self, volume: PersistentVolume, sign: int) -> None:
         for need, column in self._free.items():
