@@ -13,8 +13,8 @@ import msgspec
 from pumice import instant
 from pumice.cli import progress
 from pumice.cli.disk_errors import naming
+from pumice.cli.input_files import read_file
 from pumice.cli.numbers import Between
-from pumice.cli.offline import read_file
 from pumice.cli.printing import align, echo_data
 from pumice.cli.results import output_option
 from pumice.cli.simulation_input import Asked, read
@@ -22,6 +22,7 @@ from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
 from pumice.processes.policies import parse_policy
+from pumice.scheduling.core.policy import POLICY_BYTES_MAX
 from pumice.sim import workload
 from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 ERROR_MAX = 10.0
 LOAD_MAX = 10.0
 POLICIES_MAX = 16  # in one call
-BAR_CHARS = 24
+BAR_CHARS = 12  # the whole line has room in 80 columns
+PRICE_MAX = 1_000_000.0  # dollars of a GPU hour
 
 
 @click.command()
@@ -57,7 +59,7 @@ BAR_CHARS = 24
     "cluster",
     required=True,
     metavar="NxG[xMODEL]|FILE",
-    help="N equal nodes of G slots, such as 32x8 or 32x8xH100; or a dump (.yaml, .json) with nodes and queues.",
+    help="N equal nodes of G slots, such as 32x8 or 32x8xH100; a dump (.yaml, .json) with nodes and queues; or a list of nodes (.csv).",
 )
 @click.option(
     "--add-nodes",
@@ -120,7 +122,7 @@ BAR_CHARS = 24
 )
 @click.option(
     "--gpu-price",
-    type=Between(min=0),
+    type=Between(0, PRICE_MAX),
     metavar="DOLLARS",
     help="Of a GPU hour: what idle ones cost is told in the report, and with -o json.",
 )
@@ -149,7 +151,7 @@ def simulate(
     The real engine decides in virtual time: jobs come when the trace says, run for as long as it says, and each of their processors is a pod of
     one slot; all pods of a job start together. Nothing is written but the report, where one is asked for.
     """
-    work, here = read(Asked(file, cluster, weights, jobs, run_s, load, seed))
+    work, here, left_out = read(Asked(file, cluster, weights, jobs, run_s, load, seed))
     work = _with_error(work, estimate_error, seed)
     trials = _trials(_chosen(policies or ("builtin",)), here, add_nodes)
     if report is not None:
@@ -166,11 +168,19 @@ def simulate(
         click.echo(_table(outcomes))
     else:
         answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
-        echo_data({"workload": file, "cluster": cluster, "seed": seed, "policies": answer}, output)
+        about = {"workload": file, "cluster": cluster, "seed": seed, "left_out": left_out}
+        echo_data({**about, "policies": answer}, output)
     if report is not None:  # last: where it cannot be written, the figures of a long simulation have been printed
         with naming(report):
             Path(report).write_text(
-                page(outcomes, workload=Path(file).name, cluster=Path(cluster).name, gpu_price=gpu_price), "utf-8"
+                page(
+                    outcomes,
+                    workload=Path(file).name,
+                    cluster=Path(cluster).name,
+                    left_out=left_out,
+                    gpu_price=gpu_price,
+                ),
+                "utf-8",
             )
     if outcomes[name].cut_short_s is not None:
         _say_cut_short(name, outcomes[name], [each for each in trials if each not in outcomes])
@@ -220,7 +230,7 @@ def _chosen(given: Iterable[str]) -> dict[str, Named]:
         if name in NAMED:
             policy = NAMED[name]
         elif Path(name).suffix or Path(name).exists():
-            policy = Named(read_file(Path(name)).decode("utf-8", errors="replace"))
+            policy = Named(read_file(name, POLICY_BYTES_MAX).decode("utf-8", errors="replace"))
         else:
             raise BadInput(f"--policy {name}: no such policy; take one of {', '.join(NAMED)}, or the name of a file")
         if not policy.pod_by_pod:
@@ -257,7 +267,7 @@ def _run(simulation: Simulation | OneByOne, name: str, tell: Callable[[str], Non
             ended = simulation.ended
             left_s = (time.monotonic() - began) / ended * (total - ended) if ended else None
             tell(
-                f"{name} {_bar(ended / total)} day {simulation.now_s / 86_400:.1f}, {ended} of {total} jobs have ended, {_duration(left_s)} to go"
+                f"{name} {_bar(ended / total)} day {simulation.now_s / 86_400:.1f}, {ended} of {total} ended, {_duration(left_s)} to go"
             )
     except KeyboardInterrupt:
         simulation.outcome.cut_short_s = simulation.now_s
@@ -318,10 +328,11 @@ def _table(outcomes: dict[str, Outcome]) -> str:
                 _number(figures["never_started"], 0),
             )
         )
-    sizes: list[tuple[str, ...]] = [("POLICY", "SIZE", "JOBS", "MEAN WAIT", "LONGEST WAIT")]
+    sizes: list[tuple[str, ...]] = [("POLICY", "SIZE", "JOBS", "MEDIAN WAIT", "MEAN WAIT", "95 % WAIT", "LONGEST WAIT")]
     for name, outcome in outcomes.items():
         for size, own in outcome.wait_by_size().items():
-            sizes.append((name, size, str(own["jobs"]), _duration(own["mean_wait_s"]), _duration(own["max_wait_s"])))
+            waits = (own[each] for each in ("median_wait_s", "mean_wait_s", "p95_wait_s", "max_wait_s"))
+            sizes.append((name, size, str(own["jobs"]), *map(_duration, waits)))
     return f"{align(rows).rstrip()}\n\n{align(sizes).rstrip()}"
 
 

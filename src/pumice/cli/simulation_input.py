@@ -20,15 +20,18 @@ from pumice.api.meta import ObjectMeta
 from pumice.api.pods import Pod
 from pumice.api.scheduling import Queue, QueueStatus
 from pumice.cli import future_pods
-from pumice.cli.offline import INPUT_BYTES_MAX, read_file, read_objects, world_of
+from pumice.cli.input_files import DUMP_BYTES_MAX, read_file
+from pumice.cli.offline import read_objects, world_of
 from pumice.cluster import edits
+from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.scheduling.time.stand_ins import with_stand_ins
 from pumice.sim import workload
 from pumice.sim.generator import generate
-from pumice.sim.gpu_traces import is_gpu_trace, is_philly, read_csv, read_philly
+from pumice.sim.gpu_traces import is_gpu_trace, is_philly, read_csv, read_nodes, read_philly
 from pumice.sim.past import cluster_of_dump, in_slots, others_of_dump, work_of_dump, work_of_record
 from pumice.sim.simulation import START, gpus_of, nodes
+from pumice.sim.workload import TOO_LARGE, left_out_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +45,8 @@ GENERATED = "generated"
 GENERATED_JOBS = 1_000
 RECORD = "record:"
 DUMPS = frozenset({".yaml", ".yml", ".json"})
+NODE_LIST = ".csv"
+QUEUES_SHOWN_MAX = 20  # in a message
 WEIGHT_MAX = 1_000_000
 _GZIP = b"\x1f\x8b"
 _TIMES = frozenset({"creationTimestamp", "startTime", "startedAt", "finishedAt", "lastTransitionTime", "lastHeartbeatTime", "renewTime"})  # fmt: skip
@@ -55,6 +60,7 @@ class Place(NamedTuple):
     queues: list[Queue] | dict[str, int]
     others: list[Struct]
     begin: Instant = START
+    of_dump: frozenset[str] = frozenset()  # queues that a dump has
 
 
 class Given(NamedTuple):
@@ -62,6 +68,7 @@ class Given(NamedTuple):
 
     work: list[Submission]
     place: Place
+    left_out: Counter[str]  # jobs, by the reason
 
 
 class Asked(NamedTuple):
@@ -78,17 +85,21 @@ class Asked(NamedTuple):
 
 def read(asked: Asked) -> Given:
     """The workload and the cluster; what cannot be taken from them is said on stderr."""
+    left_out = Counter[str]()
     if not _is_dump(asked.file) or _is_philly(asked.file):
         place = _place(asked, as_it_is=False)
-        work = _work(asked, sum(map(gpus_of, place.machines)))
+        work = _work(asked, sum(map(gpus_of, place.machines)), left_out)
     elif _is_dump(asked.cluster):
         return _dump_on_dump(asked)
     else:
         place, work = _place(asked, as_it_is=False), in_slots(_of_dump(asked)[0])
         if not work:
             raise BadInput(f"{asked.file}: no gang in it asks for GPUs; give what `{DUMP_COMMAND}` prints")
-    _check_sizes(work, place.machines, asked.cluster)
-    return Given(work, place)
+    work = _that_fit(work, place.machines, asked.cluster, left_out)
+    if left_out:
+        click.echo(f"pumice: {asked.file}: {left_out_text(left_out)}", err=True)
+    _check_queues(asked, work, place)
+    return Given(work, place, left_out)
 
 
 def _dump_on_dump(asked: Asked) -> Given:
@@ -96,13 +107,14 @@ def _dump_on_dump(asked: Asked) -> Given:
     (work, dump), place = _of_dump(asked), _place(asked, as_it_is=True)
     others = others_of_dump(dump.objects, work) if asked.file == asked.cluster else place.others
     known = {node.metadata.name for node in place.machines}
-    return Given(_on_nodes(work, known), place._replace(others=others, begin=dump.newest))
+    _check_queues(asked, work, place)
+    return Given(_on_nodes(work, known), place._replace(others=others, begin=dump.newest), Counter())
 
 
 # ------------------------------------------------------------------------------------------------- the workload
 
 
-def _work(asked: Asked, slots: int) -> list[Submission]:
+def _work(asked: Asked, slots: int, left_out: Counter[str]) -> list[Submission]:
     most = asked.jobs if asked.jobs is not None else workload.JOBS_MAX
     if asked.file == GENERATED:
         return generate(
@@ -113,15 +125,12 @@ def _work(asked: Asked, slots: int) -> list[Submission]:
         if not work:
             raise BadInput("--workload: no gang in the record held GPUs and has ended; is it the right database?")
         return work
-    text, left_out = _text(asked.file), Counter[str]()
+    text = _text(asked.file)
     if is_philly(text):
         work = read_philly(_json(text, asked.file), asked.file, most=most, left_out=left_out)
     else:
         read_lines = read_csv if is_gpu_trace(text.partition("\n")[0]) else workload.read_swf
         work = read_lines(io.StringIO(text), asked.file, most=most, left_out=left_out)
-    if left_out:
-        each = ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()))
-        click.echo(f"pumice: {asked.file}: {sum(left_out.values())} jobs are left out: {each}", err=True)
     if not work:
         raise BadInput(
             f"{asked.file}: no job in it has a run time and processors; is it a trace in the Standard Workload Format, or the CSV of a GPU trace?"
@@ -130,14 +139,14 @@ def _work(asked: Asked, slots: int) -> list[Submission]:
 
 
 def _text(file: str) -> str:
-    data = read_file(Path(file))
+    data = read_file(file)
     if data.startswith(_GZIP):
         try:
-            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(INPUT_BYTES_MAX + 1)
+            data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(DUMP_BYTES_MAX + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise BadInput(f"{file}: damaged gzip file: {error}; fetch it again") from error
-        if len(data) > INPUT_BYTES_MAX:
-            raise BadInput(f"{file}: larger than {INPUT_BYTES_MAX} bytes when unpacked; split it into several files")
+        if len(data) > DUMP_BYTES_MAX:
+            raise BadInput(f"{file}: larger than {DUMP_BYTES_MAX} bytes when unpacked; split it into several files")
     return data.decode("utf-8-sig", errors="replace")
 
 
@@ -167,18 +176,31 @@ def _recorded(url: str, most: int) -> list[Submission]:
     return work_of_record(rows[:most])
 
 
-def _check_sizes(work: Sequence[Submission], machines: Sequence[Node], cluster: str) -> None:
-    slots = [gpus_of(node) for node in machines]
-    widest = max(each.slots for each in work)
-    if widest > max(slots):
+def _that_fit(
+    work: Sequence[Submission], machines: Sequence[Node], cluster: str, left_out: Counter[str]
+) -> list[Submission]:
+    """Jobs that the empty cluster has room for; the others could never start."""
+    sizes = [gpus_of(node) for node in machines]
+    room = {slots: sum(size // slots for size in sizes) for slots in {each.slots for each in work}}
+    found = [each for each in work if (each.minimum or each.size) <= room[each.slots]]
+    if not found:
+        least = min(work, key=lambda each: each.size * each.slots)
         raise BadInput(
-            f"--cluster {cluster}: a pod of the workload wants {widest} slots, and nodes have {max(slots)}; give larger nodes"
+            f"--cluster {cluster}: no job of the workload fits: the smallest wants {counted(least.size, 'pod')} of {counted(least.slots, 'slot')}, "
+            f"and {counted(len(sizes), 'node')} of up to {max(sizes)} have {sum(sizes)}; give more or larger nodes"
         )
-    largest = max(each.size * each.slots for each in work)
-    if largest > sum(slots):
-        raise BadInput(
-            f"--cluster {cluster}: a job of the workload wants {largest} slots, and there are {sum(slots)}; give more nodes"
-        )
+    if len(found) < len(work):
+        left_out[TOO_LARGE] = len(work) - len(found)
+    return found
+
+
+def _check_queues(asked: Asked, work: Iterable[Submission], place: Place) -> None:
+    """The weight of a queue that nobody is in would change nothing, without a word."""
+    known = {each.queue for each in work} | place.of_dump
+    for name, _ in map(_weight, asked.weights):
+        if name not in known:
+            listed = ", ".join(sorted(known)[:QUEUES_SHOWN_MAX])
+            raise BadInput(f"--queue {name[:80]}: no job of the workload is in it; there are {listed}")
 
 
 # ------------------------------------------------------------------------------------------------- dumps
@@ -250,13 +272,16 @@ def _on_nodes(work: Iterable[Submission], known: set[str]) -> list[Submission]:
 def _place(asked: Asked, *, as_it_is: bool) -> Place:
     wanted = dict(_weight(each) for each in asked.weights)
     if not _is_dump(asked.cluster):
-        return Place(nodes(asked.cluster), wanted, [])
+        is_list = Path(asked.cluster).suffix == NODE_LIST
+        machines = read_nodes(io.StringIO(_text(asked.cluster)), asked.cluster) if is_list else nodes(asked.cluster)
+        return Place(machines, wanted, [])
     machines, queues, others = cluster_of_dump(_dump(asked.cluster).objects, asked.cluster, as_it_is=as_it_is)
     known = {queue.metadata.name: queue for queue in queues}
+    of_dump = frozenset(known)
     for name, weight in wanted.items():
         was = known.get(name, Queue(metadata=ObjectMeta(name=name, uid=name), status=QueueStatus(state="Open")))
         known[name] = msgspec.structs.replace(was, spec=msgspec.structs.replace(was.spec, weight=weight))
-    return Place(machines, list(known.values()), others)
+    return Place(machines, list(known.values()), others, of_dump=of_dump)
 
 
 def _weight(text: str) -> tuple[str, int]:

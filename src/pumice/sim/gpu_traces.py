@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pumice.errors import BadInput
-from pumice.sim.workload import JOBS_MAX, NEVER_RAN, SECONDS_MAX, SIZE_MAX, Submission
+from pumice.sim.simulation import MODEL, NODES_MAX, SLOTS_MAX, node_of
+from pumice.sim.workload import JOBS_MAX, NEVER_RAN, NO_GPU, SECONDS_MAX, SIZE_MAX, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-NO_GPU = "that asked for no GPU"
+    from pumice.api.core import Node
+
 _PHILLY_HEAD_CHARS = 65_536  # the first job of a log is within them
 _SUBMITTED = ("submit_time", "creation_time", "submitted")
 _STARTED = ("start_time", "scheduled_time", "started")
@@ -31,6 +33,8 @@ _LENGTH = ("duration", "run_time", "runtime")
 _GPUS = ("gpu_num", "num_gpu", "gpus", "num_gpus")
 _NODES = ("node_num", "num_nodes")
 _USER, _QUEUE = ("user", "user_name"), ("vc", "queue", "group")
+# Of a list of nodes.
+_NODE, _NODE_GPUS, _MODEL = ("sn", "name", "node", "node_name"), ("gpu", *_GPUS), ("model", "gpu_model", "gpu_type")
 
 
 def is_gpu_trace(head: str) -> bool:
@@ -51,7 +55,8 @@ def read_csv(
 
     `left_out` counts the others, by the reason.
     """
-    return _in_order(itertools.islice(_jobs(lines, source, Counter() if left_out is None else left_out), most))
+    jobs = _jobs(lines, source, Counter() if left_out is None else left_out)
+    return _in_order(itertools.islice(jobs, most), source)
 
 
 def read_philly(
@@ -60,12 +65,41 @@ def read_philly(
     """The same from the log of Philly: a job is a gang of one pod on each node that its last attempt used, for as long as all attempts ran."""
     if not isinstance(log, list):
         raise BadInput(f"{source}: expected a list of jobs, as Philly's cluster_job_log is")
-    return _in_order(itertools.islice(_philly_jobs(log, source, Counter() if left_out is None else left_out), most))
+    jobs = _philly_jobs(log, source, Counter() if left_out is None else left_out)
+    return _in_order(itertools.islice(jobs, most), source)
 
 
-def _in_order(jobs: Iterable[Submission]) -> list[Submission]:
+def read_nodes(lines: Iterable[str], source: str) -> list[Node]:
+    """The nodes of a cluster that was published beside its trace, as Alibaba's: so many slots as GPUs, and their model as a label."""
+    found: dict[str, Node] = {}
+    for where, row in _rows(lines, source):
+        name, slots, model = (
+            _text(row, _NODE) or f"node-{len(found):05}",
+            _count(row, _NODE_GPUS, where),
+            _text(row, _MODEL),
+        )
+        if name in found or not 0 <= slots <= SLOTS_MAX or len(found) == NODES_MAX:
+            raise BadInput(
+                f"{where}: node {name[:80]!r} of {slots} GPUs; expected up to {NODES_MAX} nodes with different names and 0 to {SLOTS_MAX} GPUs each"
+            )
+        if slots:
+            found[name] = node_of(name, slots, {MODEL: model} if model else {})
+    if not found:
+        raise BadInput(
+            f"{source}: no node in it has GPUs; give a CSV with the columns {_NODE[0]}, {_NODE_GPUS[0]} and {_MODEL[0]}"
+        )
+    return list(found.values())
+
+
+def _in_order(jobs: Iterable[Submission], source: str) -> list[Submission]:
     found = sorted(jobs, key=lambda job: job.at_s)
-    first = found[0].at_s if found else 0.0
+    if not found:
+        return []
+    first, last = found[0].at_s, found[-1].at_s
+    if last - first > SECONDS_MAX:
+        raise BadInput(
+            f"{source}: the last job was submitted {last - first:.0f} s after the first one, and a workload may have {SECONDS_MAX}; is a line damaged?"
+        )
     return [msgspec.structs.replace(each, at_s=each.at_s - first, estimate_s=each.run_s) for each in found]
 
 
@@ -97,12 +131,7 @@ def _philly_jobs(log: Sequence[Any], source: str, left_out: Counter[str]) -> Ite
 
 
 def _jobs(lines: Iterable[str], source: str, left_out: Counter[str]) -> Iterator[Submission]:
-    rows = csv.DictReader(lines)
-    for number, raw in enumerate(rows, start=2):
-        row = {
-            (key or "").strip().lower(): (value or "").strip() for key, value in raw.items() if isinstance(value, str)
-        }
-        where = f"{source}:{number}"
+    for where, row in _rows(lines, source):
         gpus, nodes = _count(row, _GPUS, where), max(1, _count(row, _NODES, where))
         submitted = _seconds(row, _SUBMITTED, where)
         run_s = _run_s(row, where)
@@ -119,6 +148,20 @@ def _jobs(lines: Iterable[str], source: str, left_out: Counter[str]) -> Iterator
             user=_text(row, _USER),
             queue=_queue(row),
         )
+
+
+def _rows(lines: Iterable[str], source: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row with its place; columns are known by their names in small letters."""
+    where = source
+    try:
+        for number, raw in enumerate(csv.DictReader(lines), start=2):
+            where = f"{source}:{number}"
+            yield (
+                where,
+                {(key or "").strip().lower(): value.strip() for key, value in raw.items() if isinstance(value, str)},
+            )
+    except csv.Error as error:
+        raise BadInput(f"{where}: after this line no CSV: {error}; is the file damaged?") from error
 
 
 def _check(run_s: float, gpus: int, where: str) -> None:
@@ -141,7 +184,17 @@ def _run_s(row: Mapping[str, str], where: str) -> float | None:
 
 
 def _text(row: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return next((row[name] for name in names if row.get(name)), "")
+    return row.get(_column(row, names), "")
+
+
+def _column(row: Mapping[str, str], names: tuple[str, ...]) -> str:
+    """Under which of these names the row has something; the first where under none."""
+    return next((name for name in names if row.get(name)), names[0])
+
+
+def _unreadable(row: Mapping[str, str], names: tuple[str, ...], where: str, expected: str) -> BadInput:
+    name = _column(row, names)
+    return BadInput(f"{where}: {name} is {row[name][:40]!r}; expected {expected}")
 
 
 def _count(row: Mapping[str, str], names: tuple[str, ...], where: str) -> int:
@@ -149,7 +202,7 @@ def _count(row: Mapping[str, str], names: tuple[str, ...], where: str) -> int:
     try:
         return math.ceil(float(text)) if text else 0
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"{where}: {names[0]} is {text[:40]!r}; expected a number") from error
+        raise _unreadable(row, names, where, "a number") from error
 
 
 def _seconds(row: Mapping[str, str], names: tuple[str, ...], where: str) -> float | None:
@@ -164,7 +217,7 @@ def _seconds(row: Mapping[str, str], names: tuple[str, ...], where: str) -> floa
             date = dt.datetime.fromisoformat(text)
             return (date if date.tzinfo else date.replace(tzinfo=dt.UTC)).timestamp()
         except ValueError as error:
-            raise BadInput(f"{where}: {names[0]} is {text[:40]!r}; expected seconds or a date") from error
+            raise _unreadable(row, names, where, "seconds or a date") from error
     if not math.isfinite(value):
-        raise BadInput(f"{where}: {names[0]} is {text[:40]!r}; expected seconds or a date")
+        raise _unreadable(row, names, where, "seconds or a date")
     return value

@@ -55,7 +55,7 @@ PAUSE_S, PAUSE_MAX_S = 10.0, 360.0  # before pods are made again: the Job contro
 GIVE_BACKS_MAX = 1_000  # of one gang; then it is given up
 
 
-class _What(enum.IntEnum):
+class _Kind(enum.IntEnum):
     """What happens at one instant happens in this order: room becomes free before pods look for it."""
 
     END = 0
@@ -99,7 +99,7 @@ class _Event(NamedTuple):
     """In the order in which they happen; pods that are tried at one instant go by priority, then by their last attempt."""
 
     at_s: float
-    what: _What
+    what: _Kind
     rank: tuple[int, float]
     order: int
     life: int
@@ -170,10 +170,10 @@ class OneByOne:
         for shape, count in gang.wants.items():
             for first in range(0, count, PODS_PER_S):
                 now = min(PODS_PER_S, count - first)
-                self._foresee(at_s + made // PODS_PER_S, _What.COME, gang, (shape, now))
+                self._foresee(at_s + made // PODS_PER_S, _Kind.COME, gang, (shape, now))
                 made += now
 
-    def _foresee(self, at_s: float, what: _What, gang: _Gang, pods: tuple[_Shape, int] | None = None) -> None:
+    def _foresee(self, at_s: float, what: _Kind, gang: _Gang, pods: tuple[_Shape, int] | None = None) -> None:
         self._order += 1
         rank = (-gang.priority, gang.tried_s)
         heapq.heappush(self._events, _Event(at_s, what, rank, self._order, gang.life, gang, pods))
@@ -181,19 +181,19 @@ class OneByOne:
     def _happen(self, event: _Event) -> None:
         gang = event.gang
         match event.what:
-            case _What.COME:
+            case _Kind.COME:
                 assert event.pods is not None
                 shape, count = event.pods
                 gang.pending[shape] = gang.pending.get(shape, 0) + count
                 self._waiting[gang.run.number] = gang
                 if not gang.is_due:
-                    self._foresee(self.now_s, _What.TRY, gang)
+                    self._foresee(self.now_s, _Kind.TRY, gang)
                     gang.is_due = True
-            case _What.TRY:
+            case _Kind.TRY:
                 self._try(gang)
-            case _What.GIVE_BACK if not gang.runs:
+            case _Kind.GIVE_BACK if not gang.runs:
                 self._give_back(gang)
-            case _What.END:
+            case _Kind.END:
                 self.outcome.ended(gang.run, self.now_s)
                 self.ended += 1
                 self._leave(gang)
@@ -220,12 +220,12 @@ class OneByOne:
             self.outcome.blocks(gang.run, self.now_s, _slots(gang.placed) - held)
             if not had_any and self._give_back_s is not None:
                 patience_s = self._give_back_s * self._chance.uniform(1 - GIVE_BACK_SPREAD, 1 + GIVE_BACK_SPREAD)
-                self._foresee(self.now_s + round(patience_s, 1), _What.GIVE_BACK, gang)
+                self._foresee(self.now_s + round(patience_s, 1), _Kind.GIVE_BACK, gang)
 
     def _start(self, gang: _Gang, run_s: float) -> None:
         gang.runs = True
         self.outcome.started(gang.run, self.now_s)
-        self._foresee(self.now_s + run_s, _What.END, gang)
+        self._foresee(self.now_s + run_s, _Kind.END, gang)
 
     def _give_back(self, gang: _Gang) -> None:
         """All that it holds; its pods are made again after a pause."""
@@ -243,7 +243,7 @@ class OneByOne:
         gang.pending, gang.placed, gang.life, gang.tries, gang.is_due = {}, [], gang.life + 1, 0, False
         for each in self._waiting.values():
             if not each.is_due:
-                self._foresee(each.again_s(self.now_s), _What.TRY, each)
+                self._foresee(each.again_s(self.now_s), _Kind.TRY, each)
                 each.is_due = True
 
 

@@ -181,7 +181,14 @@ class Outcome(Mutable, eq=False):
             name = f"{low}" if low == high else f"{low}-{high}" if high is not None else f">{low - 1}"
             if own:
                 waits = [run.wait_s for run in own if run.wait_s is not None]
-                found[name] = {"jobs": len(own), "mean_wait_s": _mean(waits), "max_wait_s": max(waits, default=None)}
+                median, late = np.percentile(waits, (50, 95)).tolist() if waits else (None, None)
+                found[name] = {
+                    "jobs": len(own),
+                    "mean_wait_s": _mean(waits),
+                    "median_wait_s": median,
+                    "p95_wait_s": late,
+                    "max_wait_s": max(waits, default=None),
+                }
         return found
 
     def usage(

@@ -1,6 +1,6 @@
 """One page with pictures of what policies did with a workload: HTML that holds everything it shows, and asks nobody for anything.
 
-Colours follow the policy through all pictures; every picture has its numbers beside it or in the table on top.
+Colours follow the policy through all pictures. Their numbers are in the table on top and, of waits, in one below the picture.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from pumice import instant
 from pumice.sim.outcome import mean_levels
+from pumice.sim.workload import left_out_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ _STYLE = """
 @media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa5b5;--line:#2c3441;--paper:#12161d;--card:#191f28;DARK}}
 body{font:15px/1.55 system-ui,sans-serif;max-width:1060px;margin:2.5rem auto 5rem;padding:0 1.2rem;color:var(--ink);background:var(--paper)}
 h1{font-size:1.6rem;line-height:1.25;margin:0 0 .2rem}h2{font-size:1.08rem;margin:2.6rem 0 .2rem}p.note{color:var(--soft);margin:.1rem 0 .6rem;font-size:.92rem}
+details{margin:.6rem 0}summary{color:var(--soft);cursor:pointer;font-size:.92rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.93rem}
 td,th{padding:.42rem .45rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:500;white-space:normal;vertical-align:bottom;line-height:1.25}
 td:first-child,th:first-child{text-align:left}td.best{font-weight:650}
@@ -49,12 +51,21 @@ svg{display:block;width:100%;height:auto;background:var(--card);border-radius:8p
 """.replace("LIGHT", _variables(_LIGHT)).replace("DARK", _variables(_DARK))
 
 
-def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str, gpu_price: float | None = None) -> str:
+def page(
+    outcomes: Mapping[str, Outcome],
+    *,
+    workload: str,
+    cluster: str,
+    left_out: Mapping[str, int] | None = None,
+    gpu_price: float | None = None,
+) -> str:
     """The whole report; with a price of a GPU hour, also what idle ones cost."""
     colours = {name: f"var(--p{number % len(_LIGHT)})" for number, name in enumerate(outcomes)}
     title = f"{workload} on {cluster}"
     some = next(iter(outcomes.values()), None)
     about = f"{len(some.runs):,} jobs, {some.slots:,} slots" if some is not None else ""
+    if left_out:
+        about += f" ({left_out_text(left_out)})"
     parts = [
         f'<h1>{html.escape(title)}</h1><p class="note">{about}; simulated by Pumice. The best figure of each column is bold.</p>',
         *(
@@ -71,6 +82,7 @@ def page(outcomes: Mapping[str, Outcome], *, workload: str, cluster: str, gpu_pr
         _blocked(outcomes, colours),
         '<h2>Wait by gang size</h2><p class="note">A bar from the 25th to the 75th percentile with the median, a whisker up to the 95th; the scale is logarithmic.</p>',
         _waits(outcomes, colours),
+        _wait_numbers(outcomes, colours),
         '<h2>Bounded slowdown</h2><p class="note">The share of jobs whose slowdown is at most so large.</p>',
         _slowdowns(outcomes, colours),
         _by_user(outcomes, colours),
@@ -105,15 +117,40 @@ def _figures(outcomes: Mapping[str, Outcome], colours: Mapping[str, str], gpu_pr
         columns.insert(-1, ("idle $", "idle_dollars", False, _whole))
         for each in figures.values():
             each["idle_dollars"] = idle_dollars(each, gpu_price)
-    rows = ["<tr><th>policy</th>" + "".join(f"<th>{column[0]}</th>" for column in columns) + "</tr>"]
+    rows = [_heads("policy", *(column[0] for column in columns))]
     for name, own in figures.items():
-        cells = [f'<td><i style="background:{colours[name]}"></i>{html.escape(name)}</td>']
+        cells = [_policy_cell(name, colours)]
         for _, field, more_is_better, text in columns:
             known = [value for each in figures.values() if (value := each[field]) is not None]
             best = max(known, default=None) if more_is_better else min(known, default=None)
             mark = ' class="best"' if own[field] == best and len(set(known)) > 1 else ""
             cells.append(f"<td{mark}>{text(own[field])}</td>")
         rows.append(f"<tr>{''.join(cells)}</tr>")
+    return _table(rows)
+
+
+def _wait_numbers(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -> str:
+    """The same as the picture in numbers, policies below one another for each size."""
+    own = {name: outcome.wait_by_size() for name, outcome in outcomes.items()}
+    rows = [_heads("policy", "pods", "jobs", "median wait", "mean", "95 %", "longest")]
+    for size in dict.fromkeys(size for each in own.values() for size in each):
+        for name, by_size in own.items():
+            figures = by_size[size]
+            waits = (figures[each] for each in ("median_wait_s", "mean_wait_s", "p95_wait_s", "max_wait_s"))
+            cells = (html.escape(size), f"{figures['jobs']:,}", *map(_duration, waits))
+            rows.append(f"<tr>{_policy_cell(name, colours)}{''.join(f'<td>{each}</td>' for each in cells)}</tr>")
+    return f"<details><summary>In numbers</summary>{_table(rows)}</details>"
+
+
+def _heads(*texts: str) -> str:
+    return f"<tr>{''.join(f'<th>{text}</th>' for text in texts)}</tr>"
+
+
+def _policy_cell(name: str, colours: Mapping[str, str]) -> str:
+    return f'<td><i style="background:{colours[name]}"></i>{html.escape(name)}</td>'
+
+
+def _table(rows: Sequence[str]) -> str:
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 

@@ -276,7 +276,8 @@ def _ask(key: str, job: Submission) -> Ask | None:
         return None
     least = job.slots * (job.size if job.minimum is None else job.minimum)
     place = ((START + _span(job.at_s)) // instant.SECOND, key)
-    return Ask(key, job.queue, place, least, job.slots, job.size, (job.slots, job.user))
+    estimate = 0 if job.estimate_s is None else round(job.estimate_s * instant.SECOND)
+    return Ask(key, job.queue, place, least, job.slots, job.size, (job.slots, job.user), estimate)
 
 
 def _queues(given: Mapping[str, int] | Sequence[Queue], work: Sequence[Submission], *, strict: bool) -> list[Queue]:

@@ -7,23 +7,29 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pumice.api.meta import Struct
 
 JOBS_MAX = 1_000_000
 SIZE_MAX = 100_000  # pods of one gang
 SECONDS_MAX = 100 * 365 * 86_400  # of any time in a workload: a hundred years
-NEVER_RAN = "that never ran"
+NEVER_RAN, NO_GPU, TOO_LARGE = "never_ran", "no_gpu", "too_large"
+_WHY_LEFT_OUT = {
+    NEVER_RAN: "that never ran",
+    NO_GPU: "that asked for no GPU",
+    TOO_LARGE: "that the cluster has no room for",
+}
 _SHOWN_CHARS_MAX = 100  # of a line that cannot be read
 _FIELDS_MIN = 5  # of a line: number, submit time, wait, run time, processors; the format has 18
 
 # Fields of a line of the Standard Workload Format, from 0; -1 means unknown.
-_SUBMIT, _RUN, _PROCESSORS, _PROCESSORS_ASKED, _TIME_ASKED, _USER, _QUEUE = 1, 3, 4, 7, 8, 11, 14
+_SUBMIT, _RUN, _PROCESSORS, _PROCESSORS_ASKED, _TIME_ASKED, _USER = 1, 3, 4, 7, 8, 11
 
 
 class Submission(Value):
@@ -48,6 +54,12 @@ class Submission(Value):
     @property
     def all_slots(self) -> int:
         return self.size * self.slots if self.gpus is None else self.gpus
+
+
+def left_out_text(left_out: Mapping[str, int]) -> str:
+    """How many jobs of a workload are not simulated, and why; empty where all are."""
+    each = ", ".join(f"{count} {_WHY_LEFT_OUT[why]}" for why, count in sorted(left_out.items()))
+    return f"{counted(sum(left_out.values()), 'job')} left out: {each}" if left_out else ""
 
 
 def read_swf(
@@ -93,8 +105,10 @@ def _numbers(text: str, where: str) -> list[float]:
         raise BadInput(
             f"{where}: {str(error)[:_SHOWN_CHARS_MAX]}; expected a line of numbers, as the Standard Workload Format has it"
         ) from error
-    if len(fields) < _FIELDS_MIN or not all(map(math.isfinite, fields)):
+    if len(fields) < _FIELDS_MIN:
         raise BadInput(f"{where}: {len(fields)} fields; the Standard Workload Format has 18 numbers a line")
+    if not all(map(math.isfinite, fields)):
+        raise BadInput(f"{where}: a field is no finite number; is this line damaged?")
     return fields
 
 

@@ -104,12 +104,14 @@ def test_estimates_that_are_wrong_are_drawn_from_the_seed(trace, capsys):
     ("arguments", "says"),
     [
         (["--cluster", "4"], "write NODESxSLOTS, such as 32x8"),
-        (["--cluster", "3x1"], "a job of the workload wants 4 slots, and there are 3; give more nodes"),
         (
             ["--cluster", "4x1", "--policy", "esay"],
             "no such policy; take one of fifo, easy, conservative, greedy, builtin",
         ),
         (["--cluster", "4x1", "--jobs", "0"], "0 is not in the range"),
+        (["--cluster", "4x1", "--queue", "research=3"], "no job of the workload is in it; there are default"),
+        (["--cluster", "4x1", "--gpu-price", "1e308"], "1e+308 is not in the range"),
+        (["--cluster", __file__ + "/nodes.csv"], "cannot be read: Not a directory"),
         (["--cluster", "4x1", "--estimate-error", "99"], "99.0 is not in the range"),
     ],
 )
@@ -197,7 +199,46 @@ def test_what_is_left_out_of_a_trace_is_said(capsys, tmp_path):
     trace = tmp_path / "trace.swf"
     trace.write_text("1 0 -1 -5 3\n2 5 -1 5 3\n3 6 -1 5 0\n")
     assert run(["simulate", "--workload", str(trace), "--cluster", "4x1", "--policy", "fifo"]) is ExitCode.OK
-    assert "trace.swf: 2 jobs are left out: 2 that never ran" in capsys.readouterr().err
+    assert "trace.swf: 2 jobs left out: 2 that never ran" in capsys.readouterr().err
+
+
+def test_jobs_that_the_cluster_has_no_room_for_are_left_out_and_counted_everywhere(trace, capsys, tmp_path):
+    report = tmp_path / "report.html"
+    arguments = ("--workload", trace, "--cluster", "3x1", "--policy", "fifo", "--report", str(report), "-o", "json")
+    assert run(["simulate", *arguments]) is ExitCode.OK
+    printed = capsys.readouterr()
+    assert "trace.swf: 1 job left out: 1 that the cluster has no room for" in printed.err
+    found = json.loads(printed.out)
+    assert found["left_out"] == {"too_large": 1}
+    assert (found["policies"]["fifo"]["jobs"], found["policies"]["fifo"]["never_started"]) == (3, 0)
+    assert "3 jobs, 3 slots (1 job left out: 1 that the cluster has no room for)" in report.read_text()
+
+
+def test_room_is_that_of_whole_pods(capsys, tmp_path):
+    """Three pods of three slots ask for nine of ten, and each node of five has room for one of them."""
+    file = tmp_path / "trace.csv"
+    file.write_text("num_gpu,node_num,creation_time,duration\n9,3,0,100\n6,2,0,100\n")
+    assert run(["simulate", "--workload", str(file), "--nodes", "2x5", "--policy", "fifo", "-o", "json"]) is ExitCode.OK
+    found = json.loads(capsys.readouterr().out)
+    assert found["left_out"] == {"too_large": 1}
+    assert found["policies"]["fifo"]["never_started"] == 0
+
+
+def test_a_list_of_nodes_is_a_cluster(capsys, tmp_path):
+    nodes, trace = tmp_path / "nodes.csv", tmp_path / "trace.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\na,64000,262144,2,P100\nb,96000,393216,8,\nc,1,1,0,\n")
+    trace.write_text("num_gpu,creation_time,duration\n8,0,100\n2,0,100\n2,0,100\n")
+    text = answered(
+        capsys, "--workload", str(trace), "--cluster", str(nodes), "--policy", "fifo", "-o", "json", "--per-job"
+    )
+    found = json.loads(text)["policies"]["fifo"]
+    assert [each["start_s"] for each in found["runs"]] == [0, 0, 100]
+    nodes.write_text("sn,gpu\nc,0\n")
+    assert "no node in it has GPUs" in refused(capsys, "--workload", str(trace), "--cluster", str(nodes))
+    nodes.write_text("sn,gpu\na,2\na,2\n")
+    assert "nodes.csv:3: node 'a' of 2 GPUs; expected up to 20000 nodes with different names" in refused(
+        capsys, "--workload", str(trace), "--cluster", str(nodes)
+    )
 
 
 def test_a_log_of_philly_is_a_workload(capsys, tmp_path):
@@ -244,7 +285,7 @@ def test_a_pod_that_is_larger_than_a_node_is_named(capsys, tmp_path):
     file = tmp_path / "trace.csv"
     file.write_text("num_gpu,creation_time,scheduled_time,deletion_time\n8,0,0,100\n")
     said = refused(capsys, "--workload", str(file), "--nodes", "4x4")
-    assert "a pod of the workload wants 8 slots, and nodes have 4" in said
+    assert "no job of the workload fits: the smallest wants 1 pod of 8 slots, and 4 nodes of up to 4 have 16" in said
 
 
 DUMP = {

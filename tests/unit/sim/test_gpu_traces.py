@@ -72,7 +72,7 @@ def test_a_job_of_philly_is_a_gang_of_one_pod_on_each_node_of_its_last_attempt_f
     assert read_philly(PHILLY, "log", left_out=left_out) == [
         Submission(at_s=0, run_s=90, size=2, slots=2, user="ce2f04", queue="ee9e8c", estimate_s=90),
     ]
-    assert left_out == {"that asked for no GPU": 1, "that never ran": 1}
+    assert left_out == {"no_gpu": 1, "never_ran": 1}
     assert is_philly(json.dumps(PHILLY))
     assert not is_philly(ALIBABA)
 
@@ -86,7 +86,7 @@ def test_a_log_that_is_not_as_philly_writes_it_is_bad_input(log):
 def test_what_is_left_out_is_counted():
     left_out = Counter()
     read_csv(ALIBABA.splitlines(), "trace", left_out=left_out)
-    assert left_out == {"that asked for no GPU": 1, "that never ran": 1}
+    assert left_out == {"no_gpu": 1, "never_ran": 1}
 
 
 def test_such_a_trace_is_known_by_its_head():
@@ -99,15 +99,26 @@ def test_such_a_trace_is_known_by_its_head():
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("x,1,1,many,1,,LS,Running,1,2,1", "trace:2: gpu_num is 'many'; expected a number"),
-        ("x,1,1,1,1,,LS,Running,yesterday,2,1", "trace:2: submit_time is 'yesterday'; expected seconds or a date"),
-        ("x,1,1,1,1,,LS,Running,inf,2,1", "trace:2: submit_time is 'inf'"),
+        ("x,1,1,many,1,,LS,Running,1,2,1", "trace:2: num_gpu is 'many'; expected a number"),
+        ("x,1,1,1,1,,LS,Running,yesterday,2,1", "trace:2: creation_time is 'yesterday'; expected seconds or a date"),
+        ("x,1,1,1,1,,LS,Running,inf,2,1", "trace:2: creation_time is 'inf'"),
         ("x,1,1,1,1,,LS,Running,0,1e30,1", "is this line damaged?"),
     ],
 )
 def test_a_damaged_line_is_named(line, says):
     with pytest.raises(BadInput, match=says.replace("?", r"\?")):
         read_csv([ALIBABA.partition("\n")[0], line], "trace")
+
+
+def test_a_file_that_is_no_csv_after_some_lines_is_named_with_the_last_good_one():
+    lines = ["submit_time,gpus,duration", "1,1,5", f'"{"a" * 200_000}",1,5']
+    with pytest.raises(BadInput, match="trace:2: after this line no CSV: field larger than field limit"):
+        read_csv(lines, "trace")
+
+
+def test_two_jobs_that_lie_more_than_a_hundred_years_apart_are_a_damaged_line():
+    with pytest.raises(BadInput, match=r"trace: the last job was submitted .* s after the first one"):
+        read_csv(["submit_time,gpus,duration", "0001-01-01,1,5", "9999-12-31,1,5"], "trace")
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the published trace is not here")

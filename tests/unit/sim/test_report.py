@@ -18,6 +18,7 @@ def test_every_policy_has_its_figures_and_pictures():
     assert text.count("<svg") == 3 + 2
     assert text.count("<polyline") == 2 * 2
     assert "At no time." in text  # nothing was free while somebody waited who would fit
+    assert text.count("<td>2-8</td><td>2</td>") == 2  # waits in numbers: two gangs of this size under each policy
     assert "http" not in text
     body = text.partition("<body>")[2].partition("</body>")[0]
     xml.dom.minidom.parseString(f"<div>{body}</div>")  # well-formed

@@ -66,8 +66,8 @@ def test_figures():
     assert figures["utilisation"] == (300 + 400 + 50 + 500) / (4 * 700)
     assert (figures["never_started"], figures["never_ended"], figures["evictions"]) == (0, 0, 0)
     assert outcome.wait_by_size() == {
-        "1": {"jobs": 2, "mean_wait_s": 197.5, "max_wait_s": 198},
-        "2-8": {"jobs": 2, "mean_wait_s": 49.5, "max_wait_s": 99},
+        "1": {"jobs": 2, "mean_wait_s": 197.5, "median_wait_s": 197.5, "p95_wait_s": 197.95, "max_wait_s": 198},
+        "2-8": {"jobs": 2, "mean_wait_s": 49.5, "median_wait_s": 49.5, "p95_wait_s": 94.05, "max_wait_s": 99},
     }
 
 

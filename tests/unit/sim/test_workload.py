@@ -34,7 +34,7 @@ def test_a_part_of_a_trace_are_its_first_jobs():
     [
         ("1 2 x 4 5", "trace:1: could not convert string to float: 'x'"),
         ("1 2 3", "trace:1: 3 fields; the Standard Workload Format has 18 numbers a line"),
-        ("1 nan 3 4 5", "trace:1: 5 fields"),
+        ("1 nan 3 4 5", "trace:1: a field is no finite number"),
         ("1 1e30 3 4 5", "trace:1: times may be 0 to"),
         ("1 -5 3 4 5", "trace:1: times may be 0 to"),
         ("1 5 3 4 1e9", "processors; is this line damaged?"),
