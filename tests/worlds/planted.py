@@ -41,6 +41,7 @@ from pumice.scheduling.core.verdict import Reason
 from pumice.scheduling.evicting import mend
 from pumice.scheduling.placing import feasibility
 from pumice.scheduling.placing.constraints.attachments import Attachments
+from pumice.scheduling.placing.constraints.claims import PodClaims
 from pumice.scheduling.placing.constraints.devices import Inventory
 from pumice.scheduling.placing.constraints.storage import Storage
 from pumice.scheduling.placing.placement import Placer
@@ -390,6 +391,16 @@ def _every_second_batch_is_lost(write):
     return careless
 
 
+def _only_own_devices(choices):
+    """Nothing is written for a pod whose devices another one has chosen."""
+    return lambda self, task: choices(self, task) if task.uid in self._decided_by else []
+
+
+def _every_node(usable_from):
+    del usable_from
+    return lambda self, given, node: np.ones(self._size, dtype=bool)
+
+
 PLANTED = {
     "a pod that is gone keeps its room": Planted(Intake, "apply", _deaf_to_pods_that_go, ("users", 5)),
     "the last member of a gang is not bound": Planted(Binder, "commit", _one_less, ("calm", 1)),
@@ -415,6 +426,7 @@ PLANTED = {
     "what is guaranteed to others is taken": Planted(quotas, "ceiling", _no_guarantees, ("calm", 5)),
     "a lease that was lost is held for ever": Planted(Election, "_hold", _holds_for_ever, ("lines", 1)),
     "a lease is taken from who holds it": Planted(Election, "_take", _takes_any_lease, ("processes", 1)),
+    "the lease is not looked at before a write": Planted(Election, "check", _returns(None), ("lines", 22)),
     "the first reason stays": Planted(Statuses, "_annotations", _first_reason_stays, ("rollout", 15)),
     "a gang that started still complains": Planted(Statuses, "_merged_conditions", _complaint_stays, ("calm", 2)),
     "a queue says for ever what it first held": Planted(QueueHoldings, "due", _first_word_stays, ("rollout", 4)),
@@ -428,7 +440,7 @@ PLANTED = {
         takeover, "void_former_binds", _does_nothing, ("successors", 2)
     ),
     "a bind does not name the version of its pod": Planted(Binder, "_version_of", _returns(""), ("successors", 2)),
-    "a node that was taken away is still used": Planted(Intake, "apply", _deaf_to_the_end_of(Node), ("nodes", 13)),
+    "a node that was taken away is still used": Planted(Intake, "apply", _deaf_to_the_end_of(Node), ("nodes", 17)),
     "a new list ends nothing": Planted(Informer, "_replace", _a_list_ends_nothing, ("users", 19)),
     "pods of a Job that starts again stay": Planted(Judge, "must_go", _former_pods_stay, ("users", 17)),
     "every second batch of the record is lost": Planted(Store, "write", _every_second_batch_is_lost, ("calm", 6)),
@@ -451,8 +463,12 @@ PLANTED = {
     "a reservation is told, and not written down": Planted(reservation_note, "after", _returns(None), ("calm", 4)),
     "devices that a claim has are given again": Planted(Inventory, "in_use", _returns(()), ("nodes", 5)),
     "a claim of devices that is gone is still known": Planted(
-        Intake, "apply", _deaf_to_the_end_of(ResourceClaim), ("users", 18)
+        Intake, "apply", _deaf_to_the_end_of(ResourceClaim), ("users", 25)
     ),
+    "who shares devices is not entered as their user": Planted(
+        PodClaims, "choices", _only_own_devices, ("refusals", 8)
+    ),
+    "devices are within reach of every node": Planted(PodClaims, "_usable_from", _every_node, ("nodes", 5)),
     "pods are bound before they have their devices": Planted(Devices, "reserve", _does_nothing, ("calm", 6)),
     "what was prepared is not bound": Planted(Binder, "_bind_all", _not_bound_with_claims, ("calm", 6)),
     "that a pod's claim was made is no news": Planted(relevance, "_is_another_pod", _deaf_to_claims, ("users", 18)),

@@ -59,7 +59,7 @@ def test_the_report_knows_every_fail_point_and_every_mishap_is_drawn():
     }
     assert found == {point for point in POINTS if point.startswith("scheduler:")}
     drawn = {kind for each in profiles.PROFILES.values() for kind in each.kinds}
-    assert set(MISHAPS) == set(profiles.SUBJECTS) == {*drawn, *profiles.CRON, *profiles.WEBHOOKS}
+    assert set(MISHAPS) == set(profiles.SUBJECTS) == {*drawn, *profiles.CRON, *profiles.WEBHOOKS, *profiles.STOPS}
 
 
 def test_one_seed_is_one_world_byte_for_byte():

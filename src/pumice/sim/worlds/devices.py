@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pumice.api.pods import ENDED, Pod
 from pumice.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from pumice.kube import errors
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
     from pumice.kube.client import Client
     from pumice.kube.informer import Informers, News
-    from pumice.sim.worlds.witness import Witness
+    from pumice.sim.worlds.witness import PodSeen, Witness
 
 DRIVER = "cards.world"
 CLASS = "card"
@@ -57,7 +59,8 @@ class ClaimKeeper:
                     await self._make(pod)
             for claim in tuple(self._claims.objects.values()):
                 with contextlib.suppress(errors.KubeError):
-                    await self._give_back(claim, pods.get(claim.metadata.owner_references[0].uid))
+                    owners = claim.metadata.owner_references
+                    await (self._give_back(claim, pods.get(owners[0].uid)) if owners else self._let_go(claim))
 
     def _see(self, news: Sequence[News]) -> None:
         del news
@@ -67,6 +70,8 @@ class ClaimKeeper:
         if not pod.spec.resource_claims or pod.status.resource_claim_statuses or pod.metadata.deletion_timestamp:
             return
         metadata, use = pod.metadata, pod.spec.resource_claims[0].name
+        if pod.spec.resource_claims[0].resource_claim_name is not None:
+            return
         name = f"{metadata.name}-{metadata.uid[:8]}"
         owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata.name, "uid": metadata.uid, "controller": True}
         body = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": SPEC}
@@ -89,9 +94,32 @@ class ClaimKeeper:
         if pod is None:
             await self._client.delete(ResourceClaim, name, namespace=namespace, uid=claim.metadata.uid)
 
+    async def _let_go(self, claim: ResourceClaim) -> None:
+        """Several pods use it; whoever is over uses it no more, and the last one gives the devices back."""
+        users = [each for each in claim.status.reserved_for if await self._uses(claim, each.name, each.uid)]
+        if len(users) == len(claim.status.reserved_for):
+            return
+        metadata = {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
+        status: dict[str, Any] = {"reservedFor": [msgspec.to_builtins(each) for each in users] or None}
+        if not users:
+            status["allocation"] = None
+        body = {"metadata": metadata, "status": status}
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        await self._client.patch(ResourceClaim, name, body, namespace=namespace, subresource="status")
+
+    async def _uses(self, claim: ResourceClaim, name: str, uid: str) -> bool:
+        """Whether the pod is there and not over; of one that the watch does not show the server is asked."""
+        pod = self._pods.get(claim.metadata.namespace, name)
+        if pod is None or pod.metadata.uid != uid:
+            try:
+                pod = (await self._client.get(Pod, name, namespace=claim.metadata.namespace)).into(Pod)
+            except errors.NotFound:
+                return False
+        return pod.metadata.uid == uid and pod.status.phase not in ENDED
+
 
 class ClaimSeen(Mutable, eq=False):
-    pod: str  # uid of the one that it was made for
+    pod: str  # uid of the one that it was made for; none: several may use it
     devices: frozenset[tuple[str, str]]  # node and name
     users: frozenset[str]  # uids of pods
     since: float  # when it got them
@@ -111,30 +139,33 @@ class Devices:
         )
         since = before.since if before is not None and before.devices == devices else self._witness.now()
         users = frozenset(each.uid for each in claim.status.reserved_for)
-        self.claims[key] = ClaimSeen(claim.metadata.owner_references[0].uid, devices, users, since)
+        owners = claim.metadata.owner_references
+        self.claims[key] = ClaimSeen(owners[0].uid if owners else "", devices, users, since)
         self._witness.truth.is_stale = True
         for other, seen in self.claims.items():
             for node, name in sorted(seen.devices & devices if other != key else ()):
                 self._witness.complain(f"{name} of {node} is given to both {other} and {key}")
 
-    def check_bound(self, uid: str, pod: str, node: str) -> None:
+    def check_bound(self, pod: PodSeen) -> None:
         """A pod that comes to a node has its devices there."""
         for key, claim in self.claims.items():
-            if claim.pod == uid and (uid not in claim.users or {where for where, _ in claim.devices} != {node}):
+            is_its = claim.pod == pod.uid or key in pod.shares
+            if is_its and (pod.uid not in claim.users or {where for where, _ in claim.devices} != {pod.node}):
                 held = sorted(claim.devices)
                 self._witness.complain(
-                    f"pod {pod} came to node {node}, and its claim {key} has {held} for {len(claim.users)} pods"
+                    f"pod {pod.key} came to node {pod.node}, and its claim {key} has {held} for {len(claim.users)} pods"
                 )
 
     def kept(self, now: float) -> Iterator[str]:
         """Devices are not kept for ever for who does not use them; told once."""
         for key, claim in self.claims.items():
-            pod = self._witness.pods.get(claim.pod)
-            is_used = pod is not None and pod.node and not pod.is_over
+            pods = [self._witness.pods.get(uid) for uid in ([claim.pod] if claim.pod else claim.users)]
+            is_used = any(pod is not None and pod.node and not pod.is_over for pod in pods)
             calm = self._witness.calm_since
             if claim.devices and not is_used and calm is not None and max(calm, claim.since) < now - KEPT_S_MAX:
                 claim.since = float("inf")
-                yield f"claim {key} keeps {sorted(claim.devices)}, and its pod is {'not there' if pod is None else 'on no node'}"
+                where = "not there" if not any(pods) else "on no node"
+                yield f"claim {key} keeps {sorted(claim.devices)}, and its pod is {where}"
 
     def free(self) -> dict[str, int]:
         """By node, how many are left."""

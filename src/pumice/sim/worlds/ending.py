@@ -19,6 +19,8 @@ from pumice.scheduling.evicting import history
 from pumice.scheduling.sharing import decayed_usage
 from pumice.sim.worlds.crons import OVER
 from pumice.sim.worlds.story import DEVICES_OF_A_NODE, GPUS
+from pumice.sim.worlds.truth import View
+from pumice.sim.worlds.volumes import ATTACHED_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,8 +66,12 @@ def _unfinished(witness: Witness, nodes: int) -> list[str]:
 
 
 def _lacks_share(witness: Witness, job: str) -> bool:
-    groups = (group for key, group in witness.groups.items() if key.startswith(f"{job}-"))
-    return any("QueueShareTooSmall" in group.metadata.annotations.get(names.VERDICT, "") for group in groups)
+    """Its gang says so; or waits to be admitted behind one of its queue that says so, and would not fit into the share either."""
+    for key, group in witness.groups.items():
+        if key.startswith(f"{job}-"):
+            is_out = group.status.phase == "Pending" and _wanted(group) > View(witness).shares.get(group.spec.queue, 0)
+            return is_out or "QueueShareTooSmall" in group.metadata.annotations.get(names.VERDICT, "")
+    return False
 
 
 def _fits(witness: Witness, job: Job, nodes: int) -> bool:
@@ -73,8 +79,12 @@ def _fits(witness: Witness, job: Job, nodes: int) -> bool:
     template = msgspec.json.decode(job.spec.tasks[0].template)["spec"]
     gpus = int(template["containers"][0]["resources"]["limits"][GPU])
     wanted, on_a_node = job.spec.min_available, GPUS // gpus
-    near = 1 if job.spec.volumes else nodes  # all of it may have to be where its volume is
-    if template.get("resourceClaims"):
+    claims = template.get("resourceClaims", ())
+    shares = any("resourceClaimName" in each for each in claims)
+    near = 1 if job.spec.volumes or shares else nodes  # all of it may have to be where its volume is, or its devices
+    if any("ephemeral" in each for each in template.get("volumes", ())):
+        on_a_node = min(on_a_node, ATTACHED_MAX)
+    if claims and not shares:
         on_a_node = min(on_a_node, DEVICES_OF_A_NODE)
     return wanted <= near * on_a_node and wanted * gpus <= _most(witness, job.spec.queue, nodes)
 
@@ -89,8 +99,9 @@ def complaints(
     witness: Witness, bodies: Bodies, leader: Scheduler | None, *, nodes: int, now: int, grace_s: int, policy: Policy
 ) -> Iterator[str]:
     """All that is wrong with the end."""
+    in_turns = _taking_turns(leader) if leader is not None and policy.option("eviction") is None else set()
     for key in _unfinished(witness, nodes):
-        if leader is None or policy.option("eviction") is not None or not _takes_turns(leader, key):
+        if not any(gang.startswith(f"{key}-") for gang in in_turns):
             yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
     yield from _unfinished_flows(witness)
     yield from witness.crons.wrong(witness.jobs)
@@ -99,7 +110,10 @@ def complaints(
         yield "no scheduler leads long after the faults"
         return
     fresh = afresh(bodies, policy)
-    yield from differences(described(leader.cluster), described(fresh))
+    known = described(leader.cluster)
+    for gang in in_turns:
+        known.pop(f"claim {gang}", None)  # whose turn is next has room that nobody leaves at the moment
+    yield from differences(known, described(fresh))
     snapshot = fresh.snapshot()
     for commit in cycle.plan(snapshot, policy, now=now, grace_s=grace_s).commits:
         yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
@@ -110,10 +124,10 @@ def complaints(
         yield from witness.ledger.doubts(leader.remembered.of(decayed_usage.SLOT), witness.now())
 
 
-def _takes_turns(leader: Scheduler, job: str) -> bool:
+def _taking_turns(leader: Scheduler) -> set[str]:
     """Without the plugin `eviction` gangs may take the same room from one another for ever, as under Volcano: docs/guides/evictions.md."""
     taken = {(each.victim, each.claimant) for each in leader.remembered.of(history.SLOT).entries}
-    return any(victim.startswith(f"{job}-") and (claimant, victim) in taken for victim, claimant in taken)
+    return {victim for victim, claimant in taken if (claimant, victim) in taken}
 
 
 def _orphans(witness: Witness) -> Iterator[str]:
@@ -122,6 +136,9 @@ def _orphans(witness: Witness) -> Iterator[str]:
     for pod in witness.pods.values():
         if pod.job and pod.job not in jobs:
             yield f"pod {pod.key} is there, and its Job is not"
+    for claim, uid in witness.volumes.owners.items():
+        if uid and uid not in witness.pods:
+            yield f"claim {claim} is there, and its pod is not"
     for key, group in witness.groups.items():
         owner = group.metadata.controller
         if owner is not None and owner.uid not in jobs:

@@ -28,8 +28,9 @@ class Ledger:
         self.hears_at_once = True  # no watch lags or ends
         self._total = 0  # now
         self._steps: list[tuple[float, dict[str, float]]] = []  # since when which queue holds which share
-        # What pods had held no more when the store was told so, by queue. Whoever plans seldom counts a pod to its own end, and whoever
+        # What pods had held no more when the store was told so, by queue: because they had ended, or had to leave. Whoever plans seldom counts a pod to its own end, and whoever
         # plans often until that is heard of (`decayed_usage.usage_at`): both are right. Long only where a node cannot write, to a full disk.
+        self._asked: dict[str, float] = {}  # pods, and since when
         self._after_ends: dict[str, float] = collections.defaultdict(float)
 
     def put(self, now: float, held: Mapping[str, int], total: int) -> None:
@@ -42,6 +43,16 @@ class Ledger:
         if at is not None and self._total:
             late_s = now - (at - START) / SECOND - ROUNDED_S
             self._after_ends[queue] += gpus / self._total * max(late_s, 0.0)
+
+    def ask(self, now: float, pod: str) -> None:
+        """A pod is asked to go, or that is said of it: whoever decided that counts it no more."""
+        self._asked.setdefault(pod, now)
+
+    def leave(self, now: float, queue: str, gpus: int, pod: str) -> None:
+        """The store is told only now that it has to go."""
+        since = self._asked.pop(pod, now)
+        if self._total:
+            self._after_ends[queue] += gpus / self._total * (now - since)
 
     def used(self, until: float) -> dict[str, float]:
         """By queue, what was used until then."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.world import World
 
 FAIL_POINTS = ("assumed", "binding", "binding", "bound", "dispatched", "status", "evicting")
+_BEFORE_WRITES = f"{replicas.SCHEDULER}:assumed"
 CONTROLLER_POINTS = ("create", "create", "patch", "apply", "delete")
 PAUSE_S_MAX = 40.0  # well beyond a lease
 CUT_S_MAX = 40.0
@@ -37,13 +38,14 @@ SKEW_S_MAX = 600.0
 EXPIRE_S_MAX = 8.0
 HOLD_S_MIN, HOLD_S_MAX = 4.0, 14.0
 ABORT_S_MAX = 8.0
+LOOK_S = 0.25
 FLAPS = 4
 FLAP_S_MAX = 6.0
 
 
 # With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
 _BLURS_USAGE = frozenset({
-    "pause-leader", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-flaps", "node-gone",
+    "pause-leader", "pause-leader-at", "cut-scheduler", "skew", "expire-watches", "restart-store", "node-down", "node-flaps", "node-gone",
     "node-deleted", "node-shrinks", "node-cordoned",
 })  # fmt: skip
 
@@ -145,6 +147,24 @@ async def _pause(world: World, mishap: Mishap) -> None:
     replica.pause()
     await asyncio.sleep(mishap.amount * PAUSE_S_MAX)
     replica.wake(world.loop)
+
+
+async def _pause_at(world: World, mishap: Mishap) -> None:
+    """The leader stands still between its plan and what it writes for it, and goes on once another leads: all that it was about to do comes first."""
+    stopped: list[str] = []
+
+    def stop(name: str) -> None:
+        world.machines[name].replica.pause()
+        stopped.append(name)
+
+    world.stops[_BEFORE_WRITES] = stop
+    while not stopped and not world.is_calm:  # noqa: ASYNC110  virtual seconds
+        await asyncio.sleep(LOOK_S)
+    for name in stopped:
+        while _leader(world) == name and not world.is_calm:  # noqa: ASYNC110  as above
+            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(mishap.amount)
+        world.machines[name].replica.wake(world.loop)
 
 
 async def _cut(world: World, mishap: Mishap) -> None:
@@ -344,6 +364,7 @@ MISHAPS: dict[str, Callable[[World, Mishap], Awaitable[Any]]] = {
     "stop-leader": _stop,
     "stop-controllers": _stop,
     "pause-leader": _pause,
+    "pause-leader-at": _pause_at,
     "pause-controllers": _pause,
     "cut-scheduler": _cut,
     "cut-controllers": _cut,

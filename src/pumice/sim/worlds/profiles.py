@@ -19,6 +19,7 @@ SUBJECTS = {
     "stop-leader": "leader",
     "stop-controllers": "controllers",
     "pause-leader": "leader",
+    "pause-leader-at": "leader",
     "pause-controllers": "controllers",
     "cut-scheduler": "scheduler",
     "cut-controllers": "controllers",
@@ -74,6 +75,7 @@ _USERS = (
 )  # fmt: skip
 # In worlds with a CronJob, and with webhooks, one of these more.
 CRON = ("delete-cron",)
+STOPS = ("pause-leader-at",)  # and in some of those in which leaders are paused
 WEBHOOKS = ("kill-webhooks", "cut-webhooks", "pause-webhooks", "bad-job", "bad-job")
 NODES_AND_USERS = frozenset({*_NODES, *_USERS, *CRON, "bad-job"})
 _STORE = ("restart-store", "disk-full")

@@ -26,6 +26,7 @@ from pumice.runtime import Runtime
 from pumice.sim.worlds.devices import ClaimKeeper
 from pumice.sim.worlds.loop import Replica
 from pumice.sim.worlds.network import Line
+from pumice.sim.worlds.volumes import ScratchKeeper
 from pumice.telemetry.meters import Unread
 from pumice.values import Mutable
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 LEASE_NAMESPACE = "kube-system"
 SCHEDULER_LEASE = names.SCHEDULER_LEASE
+CONTROLLERS_LEASE = names.CONTROLLERS_LEASE
 SCHEDULER = "scheduler"
 CONTROLLERS = "controllers"
 WEBHOOKS = "webhooks-0"
@@ -176,6 +178,7 @@ async def nodes(own: Machine, facts: list[NodeFacts], *, has_devices: bool, has_
             crew.create_task(ClaimKeeper(client, informers).run())
         if has_volumes:
             crew.create_task(FolderClaims(client, informers, own.runtime()).run())
+            crew.create_task(ScratchKeeper(client, informers).run())
 
 
 def memory_place() -> MemoryPlace:

@@ -30,7 +30,11 @@ FLOW = 0.12  # the chance of a JobFlow
 RECORD = 0.15  # the chance that there is a record
 CRON = 0.1  # the chance of a CronJob
 DEVICES = 0.12  # the chance that some jobs ask for devices beside GPUs
+DEVICES_SHARED = 0.4  # of such a job, that its pods share a claim
 VOLUMES = 0.12  # the chance that some jobs keep their data on a disk of a node
+STOPS = 0.15  # the chance that a leader stands still before it writes, where leaders are paused
+STOPS_EARLY_S = 7.0  # so soon that another leads before the faults are over
+SCRATCH = 0.35  # of such a job, that each of its pods has one of its own
 WEBHOOKS = 0.1  # the chance that admission is asked about everything that users and controllers make
 LATER = frozenset(
     {"gone", "dropped"}
@@ -51,7 +55,9 @@ class JobPlan(Value):
     priority: str = ""
     estimate_s: int = 0  # what its owner says of run_s, rightly or not; 0: nothing
     has_devices: bool = False  # each of its pods has a resource claim of its own
+    shares_devices: bool = False  # all of them use one that its owner has made
     has_volume: bool = False  # its pods share one, which is on one node
+    has_scratch: bool = False  # each has one of its own, which goes with it
 
 
 class CronPlan(Value):
@@ -109,9 +115,9 @@ class Story(Value):
         """The same story without some jobs ("j3"), mishaps ("m0"), kinds of faults (their names), "flow", "record", "cron", "webhooks", "devices", "volumes" or "again"."""
         jobs = tuple(each for number, each in enumerate(self.jobs) if f"j{number}" not in left_out)
         if "devices" in left_out:
-            jobs = tuple(msgspec.structs.replace(each, has_devices=False) for each in jobs)
+            jobs = tuple(msgspec.structs.replace(each, has_devices=False, shares_devices=False) for each in jobs)
         if "volumes" in left_out:
-            jobs = tuple(msgspec.structs.replace(each, has_volume=False) for each in jobs)
+            jobs = tuple(msgspec.structs.replace(each, has_volume=False, has_scratch=False) for each in jobs)
         mishaps = tuple(each for number, each in enumerate(self.mishaps) if f"m{number}" not in left_out)
         zero = {name: 0.0 for name in left_out if hasattr(self.rates, name)}
         rates = msgspec.structs.replace(self.rates, **zero)
@@ -163,9 +169,17 @@ def draw(seed: int, name: str) -> Story:
     has_devices = hardware.random() < DEVICES
     if has_devices:
         jobs = tuple(msgspec.structs.replace(each, has_devices=hardware.random() < 0.7) for each in jobs)
+        sharing = random.Random(f"{name}/{seed}/sharing")  # noqa: S311  as above
+        jobs = tuple(_around_one_claim(each) if sharing.random() < DEVICES_SHARED else each for each in jobs)
     has_volumes = hardware.random() < VOLUMES and not profile.is_in_line
     if has_volumes:
-        jobs = tuple(map(_beside_its_data, jobs))
+        scratch = random.Random(f"{name}/{seed}/scratch")  # noqa: S311  as above
+        jobs = tuple(
+            _with_scratch(each, nodes)
+            if scratch.random() < SCRATCH and not each.shares_devices
+            else _beside_its_data(each)
+            for each in jobs
+        )
     cron = _cron(extras) if extras.random() < CRON and not profile.is_in_line else None
     has_webhooks = extras.random() < WEBHOOKS and not profile.is_in_line
     return Story(
@@ -178,7 +192,11 @@ def draw(seed: int, name: str) -> Story:
         jobs=tuple(_estimated(owners, each) for each in jobs),
         mishaps=tuple(
             sorted(
-                (*_mishaps(chance, profile, nodes, jobs), *_more(extras, profile, cron, has_webhooks=has_webhooks)),
+                (
+                    *_mishaps(chance, profile, nodes, jobs),
+                    *_more(extras, profile, cron, has_webhooks=has_webhooks),
+                    *_stops(random.Random(f"{name}/{seed}/stops"), profile),  # noqa: S311  as above
+                ),
                 key=lambda each: each.at_s,
             )
         ),
@@ -226,6 +244,12 @@ def _more(chance: random.Random, profile: Profile, cron: CronPlan | None, *, has
         yield Mishap(at_s, what, amount=round(chance.random(), 3))
 
 
+def _stops(chance: random.Random, profile: Profile) -> Iterator[Mishap]:
+    if "pause-leader" in profile.kinds and chance.random() < STOPS:
+        at_s = round(chance.uniform(0.5, STOPS_EARLY_S), 2)
+        yield Mishap(at_s, chance.choice(profiles.STOPS), amount=round(chance.random(), 3))
+
+
 def _rates(chance: random.Random, extras: random.Random, profile: Profile) -> Rates:
     """Some kinds of faults are left out of each world: where everything goes wrong at once, much of it hides the rest."""
     if chance.random() < profile.quiet:
@@ -265,6 +289,19 @@ def _beside_its_data(plan: JobPlan) -> JobPlan:
     """A job whose pods all run on the node that has its volume; small, so that several would find room side by side there."""
     size = min(plan.size, DEVICES_OF_A_NODE)
     return msgspec.structs.replace(plan, has_volume=True, gpus=1, size=size, minimum=min(plan.minimum, size))
+
+
+def _with_scratch(plan: JobPlan, nodes: int) -> JobPlan:
+    """A job whose pods each need a volume of their own: no two of them find room side by side."""
+    size = min(plan.size, nodes)
+    return msgspec.structs.replace(plan, has_scratch=True, gpus=1, size=size, minimum=min(plan.minimum, size))
+
+
+def _around_one_claim(plan: JobPlan) -> JobPlan:
+    """All of its pods on the node of its devices, where it has some."""
+    size = min(plan.size, GPUS // plan.gpus)
+    shared = msgspec.structs.replace(plan, shares_devices=True, size=size, minimum=min(plan.minimum, size))
+    return shared if plan.has_devices else plan
 
 
 def _estimated(chance: random.Random, plan: JobPlan) -> JobPlan:

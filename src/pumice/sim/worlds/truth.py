@@ -15,6 +15,7 @@ from pumice import quantity
 from pumice.api import names
 from pumice.local.nodes.pretend import GPU
 from pumice.sim.worlds.recent import Recent
+from pumice.sim.worlds.volumes import ATTACHED_MAX
 from pumice.values import Mutable, once
 
 if TYPE_CHECKING:
@@ -170,6 +171,11 @@ class Gang(Mutable, eq=False):
         return self.group.spec.min_member - sum(1 for each in self.pods if each.node)
 
     @property
+    def shares(self) -> set[str]:
+        """Claims of devices that all of its members use."""
+        return {key for pod in self.pods for key in pod.shares}
+
+    @property
     def gpus(self) -> int:
         """Of a member: worlds have gangs of equal ones."""
         return max((each.gpus for each in self.pods), default=0)
@@ -237,17 +243,29 @@ class View:
         """Whether all that it lacks would find room, with the devices that they claim, and nobody else is promised any."""
         room = {name: max(free, 0) // gang.gpus for name, free in self.free.items()} if gang.gpus else {}
         pods = {pod.uid for pod in gang.pods}
-        if any(each.pod in pods for each in self.devices.claims.values()):
+        if gang.shares or any(each.pod in pods for each in self.devices.claims.values()):
             # Where its first members took the GPUs that have devices beside them, the others lack GPUs there.
-            left = self.devices.free()
-            room = {name: min(count, max(left[name], 0)) for name, count in room.items()}
+            room = self.beside_devices(gang, room)
         return self.places(gang, room) >= gang.missing and not self.is_promised(gang)
+
+    def beside_devices(self, gang: Gang, room: Mapping[str, int]) -> dict[str, int]:
+        """As far as there are devices for its members: one for each, or one for all."""
+        left = self.devices.free()
+        if not gang.shares:
+            return {name: min(count, max(left[name], 0)) for name, count in room.items()}
+        claims = (self.devices.claims[key] for key in gang.shares if key in self.devices.claims)
+        given = {node for claim in claims for node, _ in claim.devices}
+        return {name: count if name in given or (not given and left[name] > 0) else 0 for name, count in room.items()}
 
     def places(self, gang: Gang, room: Mapping[str, int]) -> int:
         """For how many of its members there is room; all are near their volume, where they have one."""
         claims = [claim for pod in gang.pods for claim in pod.volumes]
         if not claims:
-            return sum(room.values())
+            return max(room.values(), default=0) if gang.shares else sum(room.values())
+        if any(pod.has_scratch for pod in gang.pods):  # each has one of its own
+            is_fixed = any(self.volumes.node_of([claim]) for claim in claims)
+            left = {name: ATTACHED_MAX - len(self.volumes.attached(name)) for name in room}
+            return 0 if is_fixed else sum(min(count, max(left[name], 0)) for name, count in room.items())
         there = self.volumes.node_of(claims)
         free = {
             name: count
@@ -423,9 +441,8 @@ def _can_be_spared(view: View, gang: Gang, claim: Claim) -> bool:
 def _no_devices(view: View, gang: Gang, claim: Claim) -> bool:
     """There are too few on nodes with room, or others have something in view."""
     del claim
-    left = view.devices.free()
-    places = {name: min(max(free, 0) // max(gang.gpus, 1), max(left[name], 0)) for name, free in view.free.items()}
-    return view.places(gang, places) < gang.missing or view.is_promised(gang)
+    places = {name: max(free, 0) // max(gang.gpus, 1) for name, free in view.free.items()}
+    return view.places(gang, view.beside_devices(gang, places)) < gang.missing or view.is_promised(gang)
 
 
 def _has_volume(view: View, gang: Gang, claim: Claim) -> bool:
@@ -437,12 +454,27 @@ def _some_devices(view: View, gang: Gang, claim: Claim) -> bool:
     """A member was given some, and has not come to them yet."""
     del claim
     waiting = {pod.uid for pod in gang.pods if not pod.node}
-    return any(each.devices and each.pod in waiting for each in view.devices.claims.values())
+    claims = view.devices.claims.items()
+    return any(claim.devices and (claim.pod in waiting or key in gang.shares) for key, claim in claims)
 
 
 def _claims_missing(view: View, gang: Gang, claim: Claim) -> bool:
     del claim
+    if gang.shares:
+        return not gang.shares.issubset(view.devices.claims)
     return not {each.pod for each in view.devices.claims.values()}.issuperset(pod.uid for pod in gang.pods)
+
+
+def _has_scratch(view: View, gang: Gang, claim: Claim) -> bool:
+    del view, claim
+    return any(pod.has_scratch for pod in gang.pods)
+
+
+def _scratch_missing(view: View, gang: Gang, claim: Claim) -> bool:
+    """The claim of a member is not there, or is that of a former pod of its name."""
+    del claim
+    own = [pod for pod in gang.pods if pod.has_scratch]
+    return any(view.volumes.owners.get(each) != pod.uid for pod in own for each in pod.volumes)
 
 
 CLAIMS: dict[str, Callable[[View, Gang, Claim], bool]] = {
@@ -476,6 +508,8 @@ CLAIMS: dict[str, Callable[[View, Gang, Claim], bool]] = {
     "VolumeNotFound": _has_volume,
     "VolumeLimit": _has_volume,
     "VolumeClaimMissing": _anything,
+    "VolumeClaimAwaited": _scratch_missing,
+    "VolumeClaimDeleted": _has_scratch,
     "HoldsWhileWaiting": lambda _view, gang, _claim: any(pod.node for pod in gang.pods),
     # Of what has been.
     "AttemptFailed": _anything,
@@ -484,6 +518,7 @@ CLAIMS: dict[str, Callable[[View, Gang, Claim], bool]] = {
     "ReservationNodeLost": _anything,
     "ReservationOutranked": _anything,
     "ReservationRoomTaken": _anything,
+    "ReservationGangChanged": _anything,
     # Of what the scheduler has tried out.
     "PreemptionFallsShort": _anything,
     "ReclaimFallsShort": _anything,

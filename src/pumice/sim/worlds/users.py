@@ -10,6 +10,7 @@ from pumice.api import names
 from pumice.api.batch import CronJob, Job
 from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
+from pumice.api.resource import ResourceClaim
 from pumice.api.scheduling import Queue
 from pumice.kube import errors
 from pumice.local.nodes.pretend import GPU
@@ -52,7 +53,14 @@ async def furnish(client: Client, story: Story, controllers: tuple[str, ...]) ->
 
 
 async def submit(client: Client, plan: JobPlan) -> None:
+    if plan.shares_devices:
+        claim = {"metadata": {"name": _claim_of(plan)}, "spec": devices.SPEC}
+        await insist(client.create, ResourceClaim, claim, namespace="default")
     await insist(client.create, Job, manifest(plan), namespace="default")
+
+
+def _claim_of(plan: JobPlan) -> str:
+    return f"{plan.name}-card"
 
 
 async def submit_flow(client: Client, parts: tuple[JobPlan, ...]) -> None:
@@ -112,7 +120,11 @@ def manifest(plan: JobPlan) -> dict[str, Any]:
         },
     }
     if plan.has_devices:
-        template["spec"]["resourceClaims"] = [{"name": "card", "resourceClaimTemplateName": "card"}]
+        of = {"resourceClaimName": _claim_of(plan)} if plan.shares_devices else {"resourceClaimTemplateName": "card"}
+        template["spec"]["resourceClaims"] = [{"name": "card", **of}]
+    if plan.has_scratch:
+        scratch = {"volumeClaimTemplate": {"spec": volumes.CLAIM}}
+        template["spec"]["volumes"] = [{"name": "scratch", "ephemeral": scratch}]
     spec: dict[str, Any] = {
         "schedulerName": "volcano",
         "queue": plan.queue,

@@ -30,7 +30,7 @@ from pumice.sim.worlds.devices import Devices
 from pumice.sim.worlds.ledger import Ledger
 from pumice.sim.worlds.recent import Recent
 from pumice.sim.worlds.truth import Truth
-from pumice.sim.worlds.volumes import Volumes
+from pumice.sim.worlds.volumes import Volumes, scratch_of
 from pumice.values import Mutable
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ USAGE = f"kube-system/{object_name(names.SCHEDULER_LEASE, decayed_usage.SLOT.nam
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
 PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
 REPEATS_MAX = 20  # so many complaints tell enough
+_TOLD_TO_GO = b'"DisruptionTarget"'
 _GUARDED = re.compile(r"/(pods|podgroups)/")
 _HOLDINGS = frozenset({"pods", "nodes"})
 # Written though nothing happens; how many gangs of each phase queues have may be told half a minute late.
@@ -82,6 +83,8 @@ class PodSeen(Mutable, eq=False):
     version: int  # of its Job, when it was made
     nominated: str  # the node that it has been promised
     volumes: tuple[str, ...]  # claims that it mounts
+    has_scratch: bool  # these are its own, and go with it
+    shares: tuple[str, ...]  # claims of devices that others may use, too
 
     def holds_as(self, other: PodSeen) -> bool:
         """Whether it makes no difference to anybody's room which of the two it is."""
@@ -222,6 +225,8 @@ class Witness:
             self.devices.claims.pop(key, None)
         elif collection == "persistentvolumes":
             self.volumes.disks.pop(key, None)
+        elif collection == "persistentvolumeclaims":
+            self.volumes.forget_claim(key)
         elif collection == "jobs.batch.volcano.sh":
             self.jobs.pop(key, None)
         elif collection == "cronjobs.batch.volcano.sh":
@@ -247,6 +252,8 @@ class Witness:
             version=int(pod.metadata.annotations.get(names.JOB_VERSION, 0)),
             nominated=pod.status.nominated_node_name,
             volumes=_claims_of(pod),
+            has_scratch=bool(scratch_of(pod)),
+            shares=_shared_claims_of(pod),
         )
         self.pods[uid] = seen
         self.truth.is_stale |= before is None or not seen.holds_as(before)
@@ -254,8 +261,10 @@ class Witness:
             self.complain(f"pod {key} went from node {before.node} to {seen.node or 'none'}")
         if seen.node and (before is None or not before.node):
             self._bound(seen)
-            self.devices.check_bound(uid, key, seen.node)
+            self.devices.check_bound(seen)
             self.volumes.check_bound(seen)
+        if seen.is_leaving and before is not None and before.node and not before.is_leaving:
+            self.ledger.leave(now, self._queue_of(seen), seen.gpus, key)
         if seen.is_over and before is not None and before.node and not before.is_over:
             self.ledger.end(now, self._queue_of(seen), seen.gpus, run_time.ended_at(pod))
         self._count(seen.group)
@@ -275,9 +284,7 @@ class Witness:
             known = self.gangs[key] = GangSeen(group.metadata.uid, 0, "")
         known.minimum, known.queue = group.spec.min_member, group.spec.queue
         if known.whole_since is not None:
-            known.whole_since = (
-                self._clock.monotonic()
-            )  # a word from before that arrived late is corrected as any other
+            known.whole_since = self.now()  # a word from before that arrived late is corrected as any other
         is_mute = group.status.phase in _WAITING and names.VERDICT not in group.metadata.annotations
         if not is_mute:
             known.mute_since = None
@@ -398,6 +405,8 @@ class Witness:
             self.complain(f"{identity} sends {request.method} {request.path} while {holder} leads since {since:.3f} s")
         if request.path.endswith("/binding"):
             self._check_bind(identity, request)
+        elif request.path.endswith("/eviction") or _TOLD_TO_GO in (request.body or b""):
+            self.ledger.ask(self._clock.monotonic(), _pod_of(request.path))
 
     def _check_bind(self, identity: str, request: Request) -> None:
         uid = _uid(request)
@@ -438,13 +447,25 @@ def _unmarked(body: bytes) -> Any:
     return thing, {name: text for name, text in annotations.items() if name != names.LEADER}
 
 
+def _pod_of(path: str) -> str:
+    """Whose eviction or status it is."""
+    _, namespace, _, name, _ = path.rsplit("/", 4)
+    return f"{namespace}/{name}"
+
+
 def _uid(request: Request) -> str:
     return str(msgspec.json.decode(request.body or b"{}")["metadata"]["uid"])
 
 
 def _claims_of(pod: Pod) -> tuple[str, ...]:
     used = (each.persistent_volume_claim for each in pod.spec.volumes)
-    return tuple(f"{pod.metadata.namespace}/{each.claim_name}" for each in used if each is not None)
+    found = [*(each.claim_name for each in used if each is not None), *scratch_of(pod)]
+    return tuple(f"{pod.metadata.namespace}/{each}" for each in found)
+
+
+def _shared_claims_of(pod: Pod) -> tuple[str, ...]:
+    named = (each.resource_claim_name for each in pod.spec.resource_claims)
+    return tuple(f"{pod.metadata.namespace}/{each}" for each in named if each is not None)
 
 
 def _gpus(pod: Pod) -> int:

@@ -29,7 +29,7 @@ from pumice.values import Value
 
 if TYPE_CHECKING:
     import collections
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
     from typing import Any
 
@@ -104,6 +104,7 @@ class World:
         self.network.on_send, self.network.on_yes = self._sent, self._heard
         self.points: set[str] = set()
         self.armed: dict[str, int] = {}  # fail points at which a process dies, and after how many passes
+        self.stops: dict[str, Callable[[str], None]] = {}  # those at which it is stopped for a while
         self._digest = hashlib.blake2b(digest_size=16)
         self._log: list[str] | None = [] if keeps_log else None
         self.machines: dict[str, Machine] = {}
@@ -171,6 +172,9 @@ class World:
     def _pass(self, name: str, point: str) -> None:
         point = f"{name.partition('-')[0]}:{point.partition(' ')[0]}"
         self.points.add(point)
+        stop = self.stops.pop(point, None)
+        if stop is not None:
+            stop(name)
         left = self.armed.get(point)
         if left is None:
             return
@@ -249,15 +253,7 @@ class World:
         await self.server.start()
         self._populate()
         await users.furnish(self.client, self.story, self._controllers_names())
-        plan = [(each.at_s, users.submit(self.client, each)) for each in self.story.jobs]
-        plan += [(self.story.flow[0].at_s, users.submit_flow(self.client, self.story.flow))] if self.story.flow else []
-        plan += (
-            [(self.story.cron.at_s, users.submit_cron(self.client, self.story.cron))]
-            if self.story.cron is not None
-            else []
-        )
-        plan += [(each.at_s, mishaps.befall(self, each)) for each in self.story.mishaps]
-        pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in plan]
+        pending = [self.loop.create_task(_later(at_s, what)) for at_s, what in _planned(self)]
         await asyncio.sleep(self.story.faults_s)
         await self._calm()
         await asyncio.gather(*pending)
@@ -298,6 +294,7 @@ class World:
         self.note("calm")
         self.is_calm = True
         self.armed.clear()
+        self.stops.clear()
         self.network.calm()
         await mishaps.mend_all(self)
         self.witness.calm()
@@ -306,9 +303,9 @@ class World:
         until = self.clock.monotonic() + REST_S_MAX
         while self.clock.monotonic() < until:
             await asyncio.sleep(LOOK_S)
-            if ending.is_at_rest(self.witness, self.story.nodes) and self._leader() is not None:
+            if ending.is_at_rest(self.witness, self.story.nodes) and self._is_led():
                 await asyncio.sleep(SETTLE_S)
-                if self._leader() is not None:  # a lease that was on its way when the faults stopped may still end
+                if self._is_led():  # a lease that was on its way when the faults stopped may still end
                     break
         complaints = self._complaints()
         if complaints:  # what no news brings about is put right when everything is looked at again
@@ -363,10 +360,14 @@ class World:
             )
         )
 
+    def _is_led(self) -> bool:
+        """Also by controllers, where only they can write down what their predecessors left unwritten."""
+        keeps_record = self._record is None or _worker(self, replicas.CONTROLLERS_LEASE) is not None
+        return self._leader() is not None and keeps_record
+
     def _leader(self) -> Scheduler | None:
-        holder, _ = self.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{replicas.SCHEDULER_LEASE}", ("", 0.0))
-        found = [each.worker for each in self.machines.values() if each.identity == holder]
-        return found[0] if found and found[0] is not None and found[0].pulse.ready else None
+        found = _worker(self, replicas.SCHEDULER_LEASE)
+        return found if found is not None and found.pulse.ready else None
 
     def end(self) -> None:
         """Everything is cancelled, the dead too, so that nothing of it runs later."""
@@ -391,3 +392,20 @@ class _Killed(BaseException):
 async def _later(at_s: float, what: Coroutine[Any, Any, None]) -> None:
     await asyncio.sleep(at_s)
     await what
+
+
+def _planned(world: World) -> Iterator[tuple[float, Coroutine[Any, Any, None]]]:
+    """What users do and what befalls the world, and when."""
+    client, story = world.client, world.story
+    yield from ((each.at_s, users.submit(client, each)) for each in story.jobs)
+    if story.flow:
+        yield story.flow[0].at_s, users.submit_flow(client, story.flow)
+    if story.cron is not None:
+        yield story.cron.at_s, users.submit_cron(client, story.cron)
+    yield from ((each.at_s, mishaps.befall(world, each)) for each in story.mishaps)
+
+
+def _worker(world: World, lease: str) -> Any:
+    """What works in the process that holds the lease."""
+    holder, _ = world.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{lease}", ("", 0.0))
+    return next((each.worker for each in world.machines.values() if each.identity == holder), None)
