@@ -98,7 +98,7 @@ def figures() -> Iterator[dict[str, float | str]]:
 
 
 def _plan(nodes: int, gangs: int, size: int) -> Took:
-    took, placed = _timed(plan_bench.full_of_work(nodes, gangs, size))
+    took, placed = _timed(plan_bench.cluster_with_waiting_gangs(nodes, gangs, size))
     assert placed == gangs * size
     return took
 
@@ -113,7 +113,7 @@ def _timed(cluster: Cluster) -> tuple[Took, int]:
 
 def _refusal() -> Took:
     """One gang more than fits, on 5,000 nodes that are full."""
-    cluster = plan_bench.full_of_work(5000, 1, 64)
+    cluster = plan_bench.cluster_with_waiting_gangs(5000, 1, 64)
     intake = Intake(cluster)
     asks = {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"}
     spec = PodSpec(containers=(Container(name="c", resources=ResourceRequirements(requests=asks)),))

@@ -35,7 +35,7 @@ ASKED = ("w0000", "w0500", "w0999")  # first, in the middle and last in line
 
 def main() -> int:
     now = instant.parse_instant("2026-01-02T00:00:00Z")
-    cluster = plan_bench.full_of_work(NODES, 0, 1)
+    cluster = plan_bench.cluster_with_waiting_gangs(NODES, 0, 1)
     intake = Intake(cluster)
     for number in range(RUNNING):
         places = [(number * SIZE + place) % NODES for place in range(SIZE)]

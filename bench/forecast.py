@@ -83,7 +83,7 @@ def _work(seed: int, kind: str, cluster: str, jobs: int) -> list[Submission]:
 
 def large(nodes_: int = 5000, running: int = 1000, waiting: int = 200, size: int = 40) -> dict[str, Any]:
     """Most of a large cluster is in use; every gang says how long it runs."""
-    cluster = plan_bench.full_of_work(nodes_, 0, 1)
+    cluster = plan_bench.cluster_with_waiting_gangs(nodes_, 0, 1)
     intake, now = Intake(cluster), instant.parse_instant("2026-01-02T00:00:00Z")
     for number in range(running):
         add_gang(

@@ -241,6 +241,7 @@ async def waiting(bench: Bench) -> dict[str, Any]:
     await bench.submit(running)
     await bench.bound(running)
     filling = bench.weighed(8 * len(running))  # a pod a node
+    await bench.written()  # that they run, too: it is none of what follows
     bench.begin()
     await bench.submit(waits)
     told = await bench.written()  # they are admitted, refused and told
@@ -327,12 +328,9 @@ async def a_client(plane: ControlPlane, seen: Seen) -> AsyncIterator[Client]:
 
 
 async def measure(plane: ControlPlane, log: AuditLog, mode: str, given: argparse.Namespace) -> dict[str, Any]:
-    ours = {
-        "scheduler": Process(
-            plane, "scheduler", "--no-leader-elect", "--listen", "127.0.0.1:0", ready="scheduler_started"
-        ),
-        "controllers": Process(plane, "controllers", "--no-leader-elect", ready="controllers_started"),
-    }
+    # Ports of their own: others on this machine may have those that these processes take by themselves.
+    words = ("--no-leader-elect", "--listen", "127.0.0.1:0")
+    ours = {name: Process(plane, name, *words, ready=f"{name}_started") for name in ("scheduler", "controllers")}
     try:
         for process in ours.values():
             await asyncio.to_thread(process.wait)

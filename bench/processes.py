@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 import subprocess
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pumice.local.apiserver.serving import EmbeddedServer
 
 READY_S_MAX = 900.0
+LOG_LINES_SHOWN = 10  # of a process that ended, or never said what was waited for
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -41,6 +43,10 @@ def peak_mb(pid: int) -> int:
     return int(found[1]) // 1024 if found else 0
 
 
+class Failed(Exception):
+    """A process ended early, or did not say in time what was waited for; the text holds the end of its log."""
+
+
 class Process:
     """A command of ours; `wait` returns when a line of its log has the word."""
 
@@ -48,7 +54,10 @@ class Process:
         command = [sys.executable, "-m", "pumice.cli", *words, "--kubeconfig", str(plane.kubeconfig)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         self.port = 0
-        self._ready, self._is_ready = ready, threading.Event()
+        self._name = f"pumice {words[0]}"
+        self._ready, self._is_ready = ready, False
+        self._heard = threading.Event()  # the word, or the end of the log
+        self._log: collections.deque[str] = collections.deque(maxlen=LOG_LINES_SHOWN)
         threading.Thread(target=self._read, daemon=True).start()
 
     @property
@@ -57,14 +66,24 @@ class Process:
 
     def _read(self) -> None:
         assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if found := re.search(r'"port": (\d+)', line):
-                self.port = int(found[1])
-            if self._ready and self._ready in line:
-                self._is_ready.set()
+        with self.process.stderr as log:
+            for line in log:
+                self._log.append(line)
+                if found := re.search(r'"port": (\d+)', line):
+                    self.port = int(found[1])
+                if self._ready and self._ready in line:
+                    self._is_ready = True
+                    self._heard.set()
+        self._heard.set()
 
     def wait(self) -> None:
-        assert self._is_ready.wait(READY_S_MAX), f"the process does not say {self._ready}"
+        """Returns once the word was heard; raises Failed where the process ends before, or takes too long."""
+        self._heard.wait(READY_S_MAX)
+        if self._is_ready:
+            return
+        ended = self._heard.is_set()
+        what = f"ended with exit code {self.process.wait()}" if ended else f"runs since {READY_S_MAX:.0f} s"
+        raise Failed(f"{self._name} {what} and has not said {self._ready}; its log ends with:\n{''.join(self._log)}")
 
     def metric(self, name: str) -> float:
         text = urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30).read().decode()
