@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import random
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from pumice import instant
-from pumice.cli import progress
 from pumice.cli.disk_errors import naming
 from pumice.cli.input_files import read_file
 from pumice.cli.numbers import Between
 from pumice.cli.printing import align, echo_data
 from pumice.cli.results import output_option
+from pumice.cli.side_by_side import outcomes_of
 from pumice.cli.simulation_input import Asked, read
 from pumice.digits import counted
 from pumice.errors import BadInput
@@ -28,10 +28,10 @@ from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
 from pumice.sim.report import idle_dollars, page
-from pumice.sim.simulation import Simulation, more_nodes, rare_collections
+from pumice.sim.simulation import Simulation, more_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pumice.cli.simulation_input import Place
     from pumice.sim.outcome import Outcome
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 ERROR_MAX = 10.0
 LOAD_MAX = 10.0
 POLICIES_MAX = 16  # in one call
-BAR_CHARS = 12  # the whole line has room in 80 columns
 PRICE_MAX = 1_000_000.0  # dollars of a GPU hour
 
 
@@ -153,17 +152,14 @@ def simulate(
     """
     work, here, left_out = read(Asked(file, cluster, weights, jobs, run_s, load, seed))
     work = _with_error(work, estimate_error, seed)
-    trials = _trials(_chosen(policies or ("builtin",)), here, add_nodes)
+    chosen = _trials(_chosen(policies or ("builtin",)), here, add_nodes)
     if report is not None:
         _check_writable(report)
-    outcomes: dict[str, Outcome] = {}
-    for name, (policy, place) in trials.items():
-        simulation = _simulation(name, policy, work, place, give_back_s=give_back_s or None, seed=seed)
-        with progress.show("") as tell, rare_collections():
-            _run(simulation, f"{name} ({len(outcomes) + 1} of {len(trials)})" if len(trials) > 1 else name, tell)
-        outcomes[name] = simulation.outcome
-        if simulation.outcome.cut_short_s is not None:
-            break
+    making = functools.partial(_simulation, work=work, give_back_s=give_back_s or None, seed=seed)
+    trials = {name: functools.partial(making, name, *trial) for name, trial in chosen.items()}
+    outcomes = outcomes_of(trials, len(work))
+    if not outcomes:
+        raise click.Abort  # Ctrl-C came before any had begun
     if output == "table":
         click.echo(_table(outcomes))
     else:
@@ -182,17 +178,21 @@ def simulate(
                 ),
                 "utf-8",
             )
-    if outcomes[name].cut_short_s is not None:
-        _say_cut_short(name, outcomes[name], [each for each in trials if each not in outcomes])
+    cut_short = [name for name, outcome in outcomes.items() if outcome.cut_short_s is not None]
+    if cut_short or len(outcomes) < len(trials):
+        for name in cut_short:
+            _say_cut_short(name, outcomes[name])
+        untried = [name for name in trials if name not in outcomes]
+        if untried:
+            click.echo(f"pumice: not tried: {', '.join(untried)}", err=True)
         raise click.Abort  # what was found until then has been printed
 
 
-def _say_cut_short(name: str, outcome: Outcome, left: list[str]) -> None:
+def _say_cut_short(name: str, outcome: Outcome) -> None:
     figures, at_s = outcome.figures, outcome.cut_short_s or 0.0
-    rest = f"; {', '.join(left)} was not tried" if left else ""
     click.echo(
         f"pumice: cut short: {name} had come to day {at_s / 86_400:.1f}, {len(outcome.runs) - int(figures['never_ended'] or 0)} of {len(outcome.runs)} jobs "
-        f"had ended, and its figures are of those{rest}",
+        "had ended, and its figures are of those",
         err=True,
     )
 
@@ -242,7 +242,7 @@ def _chosen(given: Iterable[str]) -> dict[str, Named]:
 
 
 def _simulation(
-    name: str, policy: Named, work: Sequence[Submission], place: Place, *, give_back_s: float | None, seed: int
+    name: str, policy: Named, place: Place, *, work: Sequence[Submission], give_back_s: float | None, seed: int
 ) -> Simulation | OneByOne:
     if policy.pod_by_pod:
         return OneByOne(work, place.machines, others=place.others, give_back_s=give_back_s, seed=seed)
@@ -257,25 +257,6 @@ def _simulation(
         begin=place.begin,
         extra_plugins=plugins_from_outside(),
     )
-
-
-def _run(simulation: Simulation | OneByOne, name: str, tell: Callable[[str], None]) -> None:
-    """To its end, or to the moment of Ctrl-C: then the outcome is what had become of the work until then."""
-    began, total = time.monotonic(), len(simulation.outcome.runs)
-    try:
-        for _ in simulation.steps():
-            ended = simulation.ended
-            left_s = (time.monotonic() - began) / ended * (total - ended) if ended else None
-            tell(
-                f"{name} {_bar(ended / total)} day {simulation.now_s / 86_400:.1f}, {ended} of {total} ended, {_duration(left_s)} to go"
-            )
-    except KeyboardInterrupt:
-        simulation.outcome.cut_short_s = simulation.now_s
-
-
-def _bar(share: float) -> str:
-    done = int(share * BAR_CHARS)
-    return f"{'━' * done}{'─' * (BAR_CHARS - done)} {share:.0%}"
 
 
 def _as_data(outcome: Outcome, gpu_price: float | None, *, per_job: bool) -> dict[str, Any]:

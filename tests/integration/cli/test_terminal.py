@@ -1,6 +1,7 @@
 """What a person at a terminal sees, and what is left when he presses Ctrl-C."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,27 @@ def test_ctrl_c_while_a_cluster_starts_leaves_nothing_either(tmp_path):
         assert seen.end() in {0, 130}
     assert "Traceback" not in seen.plain
     assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+
+
+def test_ctrl_c_cuts_all_simulations_short_that_are_under_way_and_keeps_what_they_have(tmp_path):
+    policies = ("builtin", "conservative", "greedy", "volcano")
+    words = [word for each in policies for word in ("--policy", each)]
+    report = tmp_path / "report.html"
+    with terminal(
+        "simulate", "--workload", "generated", "--jobs", "5000", "--load", "2", "--cluster", "16x8", "--report", str(report), *words
+    ) as seen:  # fmt: skip
+        seen.until("builtin")  # it has begun, and is far from its end
+        seen.press(CTRL_C)
+        assert seen.end() == 130
+    assert "Traceback" not in seen.plain
+    cut_short = [each for each in policies if f"pumice: cut short: {each} had come to day " in seen.plain]
+    untried = re.search("pumice: not tried: (.*)", seen.plain)
+    assert "builtin" in cut_short
+    assert [*cut_short, *(untried[1].strip().split(", ") if untried else ())] == list(policies)
+    assert seen.plain.count("\nbuiltin ") >= 1
+    assert "builtin" in report.read_text()
+    assert HIDE_CURSOR in seen.shown
+    assert seen.shown.rindex(SHOW_CURSOR) > seen.shown.rindex(HIDE_CURSOR)
 
 
 def test_the_demo_counts_money_on_a_terminal_and_can_be_left_at_any_time(tmp_path):

@@ -2,14 +2,17 @@
 
 import gzip
 import json
+import os
 
 import pytest
 from tests.unit.sim.test_gpu_traces import PHILLY
 
 from pumice.cli.main import ExitCode, run
+from pumice.errors import PumiceError
 from pumice.record import rows
 from pumice.record.store import Store
 from pumice.sim import simulation
+from pumice.sim.one_by_one import OneByOne
 
 TRACE = """\
 ; four jobs
@@ -268,17 +271,42 @@ def test_ctrl_c_keeps_what_is_done(trace, capsys, monkeypatch):
             yield step
 
     monkeypatch.setattr(simulation.Simulation, "steps", cut_short)
-    arguments = ["--workload", trace, "--cluster", "4x1", "--policy", "fifo", "--policy", "easy", "-o", "json"]
-    assert run(["simulate", *arguments]) is not ExitCode.OK
+    arguments = ["--workload", trace, "--cluster", "4x1", "--policy", "fifo", "-o", "json"]
+    assert run(["simulate", *arguments]) is ExitCode.INTERRUPTED
     printed = capsys.readouterr()
-    assert (
-        "cut short: fifo had come to day 0.0, 0 of 4 jobs had ended, and its figures are of those; easy was not tried"
-        in printed.err
-    )
+    said = "pumice: cut short: fifo had come to day 0.0, 0 of 4 jobs had ended, and its figures are of those\n"
+    assert printed.err == said
     found = json.loads(printed.out)["policies"]
     assert list(found) == ["fifo"]
     assert found["fifo"]["never_ended"] == 4
     assert found["fifo"]["cut_short_s"] == 3
+
+
+def test_side_by_side_each_policy_comes_to_what_it_comes_to_alone(trace, capsys):
+    arguments = ("--workload", trace, "--cluster", "2x2", "--per-job", "-o", "json")
+    policies = ("easy", "one-by-one", "fifo", "builtin")
+    together = json.loads(answered(capsys, *arguments, *(word for each in policies for word in ("--policy", each))))
+    assert list(together["policies"]) == list(policies)
+    for each in policies:
+        alone = json.loads(answered(capsys, *arguments, "--policy", each))
+        assert together["policies"][each] == alone["policies"][each]
+
+
+def test_what_goes_wrong_beside_others_is_told_as_it_is_alone(trace, capsys, monkeypatch):
+    def fail(self, until_s=None):
+        raise PumiceError("the plugin of mine: it does not simulate")
+
+    monkeypatch.setattr(OneByOne, "steps", fail)
+    arguments = ("--workload", trace, "--cluster", "4x1", "--policy", "one-by-one")
+    alone = refused(capsys, *arguments, code=ExitCode.FAILED)
+    assert refused(capsys, *arguments, "--policy", "easy", code=ExitCode.FAILED) == alone
+    assert "the plugin of mine: it does not simulate" in alone
+
+
+def test_a_process_that_dies_is_told(trace, capsys, monkeypatch):
+    monkeypatch.setattr(OneByOne, "steps", lambda self: os._exit(9))
+    arguments = ("--workload", trace, "--cluster", "4x1", "--policy", "one-by-one", "--policy", "easy")
+    assert "a process that simulated has died" in refused(capsys, *arguments, code=ExitCode.FAILED)
 
 
 def test_a_pod_that_is_larger_than_a_node_is_named(capsys, tmp_path):
