@@ -24,6 +24,11 @@ OLD = test_volumes.a_class()  # has those that are there
 DATA = with_claim("data")
 
 
+def reached_from(*names):
+    near = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(names)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [near]}]}}
+
+
 def plan(*things):
     return plan_for(*things, policy=POLICY)
 
@@ -76,13 +81,20 @@ def test_as_many_as_must_start_together_are_those_that_come_before_the_last_of_a
 
 
 def test_a_volume_that_several_nodes_reach_takes_the_gang_to_all_of_them():
-    zone = {"required": {"nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2", "n3"]}]}
-    ]}}  # fmt: skip
     nodes = [a_node(f"n{number}", cpu="2") for number in (1, 2, 3)]
-    volumes = [a_volume("near", node="n1"), a_volume("wide", nodeAffinity=zone)]
+    volumes = [a_volume("near", node="n1"), a_volume("wide", nodeAffinity=reached_from("n2", "n3"))]
     decisions = plan(nodes, OLD, volumes, a_claim(), a_gang("train", 4, spec=DATA))
     assert sorted(binds(decisions).values()) == ["n2", "n2", "n3", "n3"]
+
+
+def test_members_that_ask_for_different_things_need_room_beside_one_another_on_the_nodes_that_reach_a_volume():
+    nodes = [a_node("n1", cpu="2"), a_node("n2", cpu="2"), a_node("n3", cpu="2")]
+    volumes = [a_volume("near", node="n1"), a_volume("wide", nodeAffinity=reached_from("n2", "n3"))]
+    members = [a_pod("lead", gang="train", cpu="2", spec=DATA), *[
+        a_pod(f"work-{number}", gang="train", cpu="1", spec=DATA) for number in range(2)
+    ]]  # fmt: skip
+    decisions = plan(nodes, OLD, volumes, a_claim(), a_group("train", 3), members)
+    assert sorted(binds(decisions).values()) in (["n2", "n2", "n3"], ["n2", "n3", "n3"])
 
 
 def test_a_volume_that_was_reserved_for_the_claim_is_counted_with():
@@ -115,6 +127,32 @@ def test_a_gang_that_has_to_be_close_stays_so():
     near = policy("allocate", "gang", "predicates network-topology-aware")
     decisions = plan_for(nodes, a_hyper_node("rack", 1, nodes=["a1", "a2"]), NEW, a_claim(), gang, policy=near)
     assert binds(decisions) == dict.fromkeys(["train-w-0", "train-w-1"], "a2")
+
+
+def test_room_beyond_the_nodes_that_a_gang_has_to_stay_in_is_of_no_use_to_the_others():
+    """The volume at a1 has room for both, but one of them in another rack."""
+    nodes = [a_node("a1", cpu="1"), a_node("b1", cpu="1"), a_node("b2", cpu="1"), a_node("far", cpu="4")]
+    volumes = [a_volume("one", nodeAffinity=reached_from("a1", "far")), a_volume("two", nodeAffinity=reached_from("b1", "b2"))]  # fmt: skip
+    rack = a_hyper_node("rack", 1, nodes=["a1", "b1", "b2"])
+    close = {"spec": {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}}
+    gang = a_gang("train", 2, group=close, spec=DATA)
+    near = policy("allocate", "gang", "predicates network-topology-aware")
+    decisions = plan_for(nodes, rack, OLD, volumes, a_claim(), gang, policy=near)
+    assert sorted(binds(decisions).values()) == ["b1", "b2"]
+
+
+def test_parts_that_have_to_be_close_find_room_each_in_its_own_rack():
+    rule = {"name": "part", "subGroupSize": 2, "matchLabelKeys": ["part"]}
+    rule["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+    pods = [a_pod(f"p-{part}-{number}", gang="train", labels={"part": part}, spec=DATA) for part in "01" for number in (0, 1)]  # fmt: skip
+    racks = {rack: [f"{rack}{number}" for number in range(1, 5)] for rack in "ab"}
+    nodes = [(a_hyper_node(rack, 1, nodes=names), [a_node(name, cpu="1") for name in names]) for rack, names in racks.items()]  # fmt: skip
+    volumes = [a_volume("1", nodeAffinity=reached_from("a1", "a2")), a_volume("2", nodeAffinity=reached_from("b1", "b2")),
+               a_volume("3", nodeAffinity=reached_from("a3", "a4", "b3", "b4"))]  # fmt: skip
+    gang = a_group("train", 4, spec={"subGroupPolicy": [rule]})
+    near = policy("allocate", "gang", "predicates network-topology-aware")
+    decisions = plan_for(nodes, OLD, volumes, a_claim(), gang, pods, policy=near)
+    assert sorted(binds(decisions).values()) == ["a3", "a4", "b3", "b4"]
 
 
 def test_devices_that_members_share_take_them_to_a_node_with_room_for_all():
