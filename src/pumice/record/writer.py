@@ -82,6 +82,8 @@ class Writer:
         self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
         self.store: Store | None = None  # once it is open
         self._rounds = 0  # of folding that have begun
+        self._first = 1  # the round with all that was there when keeping began
+        self._knows_all = False  # that round has ended well
         self._folded = 0  # the last that has ended
         self._written = 0  # the last round whose rows are all in the record
         self._progress = asyncio.Condition()
@@ -135,7 +137,8 @@ class Writer:
 
     async def _keep(self) -> None:
         self._observer = Observer(trusts_label=self._settings.trusts_label)
-        self._is_closed_off = False
+        self._is_closed_off = self._knows_all = False
+        self._first = self._rounds + 1
         native = await served_kinds(self._client, [NativePodGroup])  # not every server has Kubernetes' own groups
         kinds = [kind for kind in KINDS if kind is not NativePodGroup or native]
         leaves = [self._informers.of(kind).subscribe(functools.partial(self._hear, kind)) for kind in kinds]
@@ -193,6 +196,7 @@ class Writer:
         rows = await self._in(self._folding, self._observer.fold, news, int(now))
         self._drop(self._buffer.put(rows, now))
         self._folded = number
+        self._knows_all |= number == self._first
 
     def _drop(self, rows: int) -> None:
         if rows:
@@ -340,13 +344,14 @@ class Writer:
         if writing is not None:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
-        if not self._rounds:
+        if self._rounds < self._first:
             return  # who has not heard of all there is cannot say what is gone
         with contextlib.suppress(PumiceError, TimeoutError):
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold(is_last=True)
-                await self._drain()
-                await self._keep_lines(is_last=True)
+                if self._knows_all:  # nor can who failed over it
+                    await self._drain()
+                    await self._keep_lines(is_last=True)
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

@@ -25,7 +25,7 @@ from pumice.local.apiserver.server import Settings
 from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.local.up import install_kinds
 from pumice.record import answers, model
-from pumice.record.observer import NATIVE_GROUP
+from pumice.record.observer import NATIVE_GROUP, Observer
 from pumice.record.settings import RecordSettings
 from pumice.record.store import Store
 from pumice.record.writer import Writer
@@ -145,6 +145,38 @@ async def test_a_process_that_is_told_to_end_as_soon_as_it_has_the_record_has_en
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         assert [row["ended"] for row in rows_of(store, "runs")] == [record.T0 + 60]
+    store.close()
+
+
+async def test_what_runs_is_not_ended_by_a_fault_over_the_first_news(tmp_path, monkeypatch):
+    """Who has not made it through all there is cannot say what is gone."""
+    url = f"sqlite:///{tmp_path}/record.db"
+    async with writing(tmp_path / "server", url) as (client, informers, writer, work):
+        await client.create(Job, a_job("train"), namespace="default")
+        await informers.synced()
+        await writer.flush()
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        failed = asyncio.Event()
+
+        def log(event, **_):
+            if event == "record_failed":
+                failed.set()
+
+        def see_nothing(*_):
+            raise KeyError("a fault of ours")
+
+        monkeypatch.setattr(Observer, "_see_job", see_nothing)
+        runtime = Runtime(clock=RealClock(), chance=random.Random(1), log=log)
+        again = Writer(client, informers, RecordSettings(url, keeps_logs=False), runtime, Meters())
+        keeping = asyncio.create_task(again.run())
+        async with asyncio.timeout(PATIENCE_S):
+            await failed.wait()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        again.close()
+    store = Store(url)
+    assert [row["ended"] for row in rows_of(store, "gangs")] == [None]
     store.close()
 
 
