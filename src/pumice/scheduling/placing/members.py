@@ -51,11 +51,14 @@ def place_tasks(
             gang.fit_errors[run[0]] = skipped
             continue
         where = followers.with_room_for_all(session, gang, run[0], within)
-        placed = _place_run(session, statement, sub, run, where)
-        if placed < len(run):
+        lead = run if where is within else run[:1]  # the others go where that lets them
+        placed = _place_run(session, statement, sub, lead, where)
+        if placed < len(lead):
             gang.fit_errors[run[placed]] = _why(session, shape, within, hyper_node)
             if not _worth_going_on(sub):
                 return
+        else:
+            waiting[:0] = run[len(lead) :]
         if session.sub_is_ready(sub) or (session.is_ahead and _is_whole(session, sub)):
             # Members left over from the run come in later turns.
             return

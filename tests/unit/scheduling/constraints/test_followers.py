@@ -87,6 +87,14 @@ def test_a_volume_that_several_nodes_reach_takes_the_gang_to_all_of_them():
     assert sorted(binds(decisions).values()) == ["n2", "n2", "n3", "n3"]
 
 
+def test_of_volumes_that_a_node_reaches_it_would_be_the_first_that_counts():
+    """At n1 the gang would get a volume that no other node reaches, although another one reaches both."""
+    nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="1")]
+    volumes = [a_volume("1", node="n1"), a_volume("2", nodeAffinity=reached_from("n1", "n2"))]
+    decisions = plan(nodes, OLD, volumes, a_claim(), a_gang("train", 2, spec=DATA))
+    assert sorted(binds(decisions).values()) == ["n1", "n2"]
+
+
 def test_members_that_ask_for_different_things_need_room_beside_one_another_on_the_nodes_that_reach_a_volume():
     nodes = [a_node("n1", cpu="2"), a_node("n2", cpu="2"), a_node("n3", cpu="2")]
     volumes = [a_volume("near", node="n1"), a_volume("wide", nodeAffinity=reached_from("n2", "n3"))]
