@@ -148,36 +148,65 @@ async def test_a_process_that_is_told_to_end_as_soon_as_it_has_the_record_has_en
     store.close()
 
 
-async def test_what_runs_is_not_ended_by_a_fault_over_the_first_news(tmp_path, monkeypatch):
-    """Who has not made it through all there is cannot say what is gone."""
-    url = f"sqlite:///{tmp_path}/record.db"
-    async with writing(tmp_path / "server", url) as (client, informers, writer, work):
+@contextlib.asynccontextmanager
+async def writing_again(folder, url, log=silent):
+    """Of a Job that is there, and in the record: the next writer and its informers, before it begins."""
+    async with writing(folder, url) as (client, informers, writer, work):
         await client.create(Job, a_job("train"), namespace="default")
         await informers.synced()
         await writer.flush()
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        failed = asyncio.Event()
-
-        def log(event, **_):
-            if event == "record_failed":
-                failed.set()
-
-        def see_nothing(*_):
-            raise KeyError("a fault of ours")
-
-        monkeypatch.setattr(Observer, "_see_job", see_nothing)
         runtime = Runtime(clock=RealClock(), chance=random.Random(1), log=log)
         again = Writer(client, informers, RecordSettings(url, keeps_logs=False), runtime, Meters())
-        keeping = asyncio.create_task(again.run())
-        async with asyncio.timeout(PATIENCE_S):
-            await failed.wait()
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+        yield informers, again
         again.close()
+
+
+async def run_until(happened, writer):
+    keeping = asyncio.create_task(writer.run())
+    async with asyncio.timeout(PATIENCE_S):
+        await happened.wait()
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
+def ends_of_gangs(url):
     store = Store(url)
-    assert [row["ended"] for row in rows_of(store, "gangs")] == [None]
+    found = [row["ended"] for row in rows_of(store, "gangs")]
     store.close()
+    return found
+
+
+async def test_what_runs_is_not_ended_by_a_fault_over_the_first_news(tmp_path, monkeypatch):
+    """Who has not made it through all there is cannot say what is gone."""
+    url, failed = f"sqlite:///{tmp_path}/record.db", asyncio.Event()
+
+    def log(event, **_):
+        if event == "record_failed":
+            failed.set()
+
+    def see_nothing(*_):
+        raise KeyError("a fault of ours")
+
+    async with writing_again(tmp_path / "server", url, log) as (_, again):
+        monkeypatch.setattr(Observer, "_see_job", see_nothing)
+        await run_until(failed, again)
+    assert ends_of_gangs(url) == [None]
+
+
+async def test_what_runs_is_not_ended_by_a_process_that_is_told_to_end_before_it_has_heard_of_it(tmp_path, monkeypatch):
+    url, waits = f"sqlite:///{tmp_path}/record.db", asyncio.Event()
+
+    async def never_synced():
+        waits.set()
+        await asyncio.Event().wait()
+
+    async with writing_again(tmp_path / "server", url) as (informers, again):
+        monkeypatch.setattr(informers, "synced", never_synced)
+        monkeypatch.setattr(informers.of(Job), "subscribe", lambda _: lambda: None)
+        await run_until(waits, again)
+    assert ends_of_gangs(url) == [None]
 
 
 async def test_a_second_start_continues_the_record_and_ends_what_is_gone(tmp_path):

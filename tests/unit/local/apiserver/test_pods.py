@@ -222,6 +222,8 @@ async def test_budgets_count_in_numbers_and_percent(api, spec, allowed):
             {"minAvailable": "half"},
             'Invalid value: "half": a valid percent string must be a numeric string followed by',
         ),
+        ({"minAvailable": "50"}, 'Invalid value: "50": a valid percent string must be a numeric string followed by'),
+        ({"minAvailable": "\u0663%"}, "a valid percent string must be a numeric string followed by"),
         ({"minAvailable": "-5%"}, 'Invalid value: "-5%": a valid percent string must be a numeric string followed by'),
         ({"minAvailable": 0, "maxUnavailable": 0}, "minAvailable and maxUnavailable cannot be both set"),
     ],

@@ -8,6 +8,7 @@ from tests.unit.scheduling.clusters import (
     NOW,
     a_cluster,
     a_gang,
+    a_group,
     a_hyper_node,
     a_node,
     a_pod,
@@ -419,6 +420,19 @@ def test_a_gang_whose_patience_is_over_is_admitted_to_a_full_cluster_and_no_othe
     assert {name: report(decisions, name).phase for name in ("older", "old", "new")} == {
         "older": "Inqueue", "old": "Pending", "new": "Pending",
     }  # fmt: skip
+
+
+def test_who_was_admitted_in_the_same_cycle_and_has_no_pods_yet_is_the_next_to_have_a_reservation():
+    """`first` finds the cluster's room, so `large`, whose patience is over too, is not admitted beyond it."""
+    own = {"name": "reservation", "arguments": {"patience": "5m"}}
+    policy_ = policy("enqueue, allocate", ["gang", own], ["overcommit", "predicates"])
+    asks = {"first": 2, "large": 4}
+    groups = [
+        a_group(name, 1, phase="Pending", minimum={"cpu": str(cpu)}, created=created)
+        for created, (name, cpu) in enumerate(asks.items())
+    ]
+    decisions = plan_for(*TWO, *groups, policy=policy_)
+    assert {name: report(decisions, name).phase for name in asks} == {"first": "Inqueue", "large": "Pending"}
 
 
 @pytest.mark.parametrize("sharing", ["proportion", "capacity"])

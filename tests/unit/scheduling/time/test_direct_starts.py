@@ -108,6 +108,35 @@ def test_who_comes_later_and_has_the_first_turn_takes_the_reservation_over():
     assert starts(run) == [0, 30, 50, 50, 999]
 
 
+EASY, FAIR = NAMED["easy"].text, NAMED["fair-share"].text
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "waits_here"),
+    [
+        (EASY, False, True),
+        (FAIR, False, True),
+        (EASY, True, False),
+        (EASY.replace("depth: 1", "depth: 2"), False, False),
+        (EASY.replace("depth: 1", "depth: 1, queue-depth: 0"), False, False),
+        (EASY.replace("patience: 0s", "patience: 1m"), False, False),
+        (EASY.replace("depth: 1", "depth: 1, queues: other"), False, False),
+        (EASY.replace("  - name: predicates", "  - name: predicates\n  - name: proportion"), False, False),
+        (EASY.replace("allocate", "allocate, preempt"), False, False),
+        (EASY + "breakDeadlocks: true\n", False, False),
+        (FAIR.replace("name: fairshare", "name: fairshare\n    arguments: {factors: {age: 1}}"), False, False),
+    ],
+)
+def test_gangs_wait_beside_the_open_session_only_where_one_plugin_knows_all_that_decides_of_them(
+    text, strict, waits_here
+):
+    work = [a_job(0), a_job(1, 6), a_job(2, 4), a_job(999)]
+    run = simulation.Simulation(work, nodes("2x4"), policy=text, source="mine", strict=strict)
+    for _ in run.steps(until_s=3):
+        pass
+    assert ("sim/job-0000002" in run.ahead.cluster.gangs) is not waits_here
+
+
 def test_a_session_that_is_closed_hands_its_reservation_to_the_next_cycle():
     work = [a_job(0, 7), a_job(1, 8), a_job(2, priority_class="high"), a_job(3, run_s=300), a_job(999)]
     run = a_run("easy", work, others=[a_priority_class("high", 9)])
