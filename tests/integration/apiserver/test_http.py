@@ -92,6 +92,21 @@ async def test_a_body_over_the_limit_is_refused_before_it_is_read(embedded, admi
         assert answer.status == 413
 
 
+async def test_who_sends_a_body_that_is_refused_to_its_end_hears_why():
+    """Some clients read nothing before that, and a connection that is closed over unread bytes loses the answer."""
+    listener, size = Listener(Address()), 2**25
+    await listener.start()
+    async with asyncio.timeout(PATIENCE_S):
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writer.write(f"POST {MAPS} HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode())
+        for _ in range(0, size, 2**20):
+            writer.write(b" " * 2**20)
+            await writer.drain()
+        assert b" 503 " in await reader.readline()
+        writer.close()
+    await listener.stop()
+
+
 async def test_a_watch_is_a_stream_of_lines(embedded, admin):
     async with admin.get(f"{embedded.url}{MAPS}?watch=true&fieldSelector=metadata.name%3Da") as watch:
         async with admin.post(f"{embedded.url}{MAPS}", data=a_map("a"), headers=JSON) as answer:
