@@ -18,6 +18,8 @@ import time
 from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
+import msgspec
+
 from pumice import instant
 from pumice.cli import progress
 from pumice.errors import PumiceError
@@ -152,6 +154,8 @@ def _simulate(number: int) -> Outcome | None:
             if _is_stopped():
                 simulation.outcome.cut_short_s = simulation.now_s
                 break
+    for run in simulation.outcome.runs:
+        run.job = msgspec.structs.replace(run.job, objects=())  # nobody reads them any more, and not all can be sent
     return simulation.outcome
 
 

@@ -47,6 +47,7 @@ RECORD = "record:"
 DUMPS = frozenset({".yaml", ".yml", ".json"})
 NODE_LIST = ".csv"
 QUEUES_SHOWN_MAX = 20  # in a message
+HEAD_SHOWN_CHARS_MAX = 80
 WEIGHT_MAX = 1_000_000
 _GZIP = b"\x1f\x8b"
 _TIMES = frozenset({"creationTimestamp", "startTime", "startedAt", "finishedAt", "lastTransitionTime", "lastHeartbeatTime", "renewTime"})  # fmt: skip
@@ -129,7 +130,13 @@ def _work(asked: Asked, slots: int, left_out: Counter[str]) -> list[Submission]:
     if is_philly(text):
         work = read_philly(_json(text, asked.file), asked.file, most=most, left_out=left_out)
     else:
-        read_lines = read_csv if is_gpu_trace(text.partition("\n")[0]) else workload.read_swf
+        head = text.partition("\n")[0]
+        if "," in head and not head.startswith(";") and not is_gpu_trace(head):
+            raise BadInput(
+                f"{asked.file}: its first line is {head.strip()[:HEAD_SHOWN_CHARS_MAX]!r}; the CSV of a GPU trace has columns such as submit_time, "
+                "gpu_num and duration there, and the Standard Workload Format has no commas"
+            )
+        read_lines = read_csv if is_gpu_trace(head) else workload.read_swf
         work = read_lines(io.StringIO(text), asked.file, most=most, left_out=left_out)
     if not work:
         raise BadInput(

@@ -118,7 +118,9 @@ class Store:
         """Raises NotFound or BadInput where there is no record that could be read."""
         database = self._engine.url.database
         if self._engine.dialect.name == "sqlite" and not (database and pathlib.Path(database).is_file()):
-            raise NotFound(f"the record in {self.place}: there is no such file; check the path")
+            raise NotFound(
+                f"the record in {self.place}: there is no such file; check the path (sqlite:/// and one from this folder, or sqlite://// and one from the root)"
+            )
         with self.reading() as connection:
             found = _version(connection)
         if found is None:

@@ -84,15 +84,15 @@ def _jobs(lines: Iterable[str], source: str, left_out: Counter[str]) -> Iterator
         if run <= 0 or size <= 0:
             left_out[NEVER_RAN] += 1
             continue
-        if not 0 <= at <= SECONDS_MAX or run > SECONDS_MAX or size > SIZE_MAX:
+        asked, user = _field(fields, _TIME_ASKED), _field(fields, _USER)
+        if not 0 <= at <= SECONDS_MAX or max(run, asked) > SECONDS_MAX or size > SIZE_MAX:
             raise BadInput(
                 f"{source}:{number}: times may be 0 to {SECONDS_MAX} s, and a job may have up to {SIZE_MAX} processors; is this line damaged?"
             )
-        asked, user = _field(fields, _TIME_ASKED), _field(fields, _USER)
         yield Submission(
             at_s=at,
             run_s=run,
-            size=int(size),
+            size=math.ceil(size),
             user=f"user-{int(user)}" if user >= 0 else "",
             estimate_s=asked if asked > 0 else run,
         )

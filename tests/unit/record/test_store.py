@@ -46,7 +46,7 @@ def test_a_record_of_a_newer_program_is_refused_and_left_alone(store, url, tmp_p
 
 
 def test_a_record_that_is_not_there_is_not_made_by_reading_it(url, tmp_path):
-    with pytest.raises(NotFound, match="no such file"):
+    with pytest.raises(NotFound, match=r"no such file; check the path \(sqlite:/// "):
         Store(url).check()
     assert not (tmp_path / "folder").exists()
 

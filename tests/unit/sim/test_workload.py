@@ -38,12 +38,17 @@ def test_a_part_of_a_trace_are_its_first_jobs():
         ("1 1e30 3 4 5", "trace:1: times may be 0 to"),
         ("1 -5 3 4 5", "trace:1: times may be 0 to"),
         ("1 5 3 4 1e9", "processors; is this line damaged?"),
+        ("1 5 3 4 5 -1 -1 5 1e308", "trace:1: times may be 0 to"),
     ],
 )
 def test_a_line_that_is_no_job_is_named(line, says):
     with pytest.raises(BadInput) as told:
         read_swf([line], "trace")
     assert says in str(told.value)
+
+
+def test_a_part_of_a_processor_counts_as_a_whole_one():
+    assert [each.size for each in read_swf(["1 0 -1 60 0.5", "2 0 -1 60 2.5"], "trace")] == [1, 3]
 
 
 def test_a_cluster_is_written_as_nodes_times_slots():
