@@ -166,6 +166,16 @@ def test_a_pod_does_not_take_the_ephemeral_volume_of_a_former_pod_of_its_name(ow
     assert "waiting for ephemeral volume controller" in why(decisions, "p")
 
 
+@pytest.mark.parametrize("created", [0, 5])
+def test_what_keeps_a_pod_from_the_claim_of_a_former_one_keeps_nobody_else_from_it(created):
+    """Whoever of the two is looked at first."""
+    pod = a_pod("p", created=created, spec={"volumes": [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}]})
+    other = a_pod("q", created=3, spec=with_claim("p-scratch"))
+    old = a_claim("p-scratch", volume="pv", phase="Bound", ownerReferences=owned_by("former"))
+    decisions = plan(a_node(), pod, other, old, a_volume("pv", phase="Bound"))
+    assert binds(decisions) == {"q": "n1"}
+
+
 # ------------------------------------------------------------------------------------------------- claims to be bound
 
 

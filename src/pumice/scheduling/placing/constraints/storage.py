@@ -102,18 +102,21 @@ class Storage:
 
     def state(self, key: str, task: Task) -> Bound | Wanting | Reason:
         """How a claim of the task stands; a Reason says what it is stuck on."""
-        found = self._states.get(key)
-        if found is None:
-            found = self._states[key] = self._judge(key, task)
-        return found
-
-    def _judge(self, key: str, task: Task) -> Bound | Wanting | Reason:
-        claim = self._claims.get(key)
-        name = key.partition("/")[2]
         if task.mounts is not None and key in task.mounts.ephemeral:
+            claim = self._claims.get(key)
             owner = claim.metadata.controller if claim is not None else None
             if owner is None or owner.uid != task.uid:  # that of a former pod of this name is on its way out
-                return Reason(Code.VOLUME_CLAIM_AWAITED, PLUGIN, Facts(name=name), cure=Cure.WAITING)
+                facts = Facts(name=key.partition("/")[2])
+                return Reason(Code.VOLUME_CLAIM_AWAITED, PLUGIN, facts, cure=Cure.WAITING)
+        found = self._states.get(key)
+        if found is None:
+            found = self._states[key] = self._judge(key)
+        return found
+
+    def _judge(self, key: str) -> Bound | Wanting | Reason:
+        """Whoever uses it."""
+        claim = self._claims.get(key)
+        name = key.partition("/")[2]
         if claim is None:
             return Reason(Code.VOLUME_CLAIM_MISSING, PLUGIN, Facts(name=name))
         if claim.status.phase == "Lost":

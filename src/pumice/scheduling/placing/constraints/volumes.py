@@ -68,7 +68,7 @@ class PodVolumes:
         state = self._storage.state(key, task)
         if isinstance(state, Wanting) and self.is_simple(state):
             return state.need
-        return key
+        return (key, state.code) if isinstance(state, Reason) else key  # one may be stuck on what another one uses
 
     def is_simple(self, wanting: Wanting) -> bool:
         """A claim of one pod alone, for which there is nothing to choose but to make a volume."""
