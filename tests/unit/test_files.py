@@ -26,3 +26,17 @@ def test_standard_input_is_refused_and_not_cut_off(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x" * 1001)))
     with pytest.raises(BadInput, match="standard input: cannot be read: larger than 1000 bytes; split it"):
         input_files.read_file_or_stdin("-", 1000)
+
+
+def test_a_file_that_is_too_large_is_to_be_split_and_one_that_cannot_be_opened_to_be_looked_at(tmp_path):
+    (tmp_path / "file").write_bytes(b"x" * 1001)
+    with pytest.raises(BadInput, match="file: cannot be read: larger than 1000 bytes; split it into several files"):
+        input_files.read_file(tmp_path / "file", 1000)
+    with pytest.raises(BadInput, match="cannot be read: Is a directory; check the name and your rights"):
+        input_files.read_file(tmp_path, 1000)
+
+
+def test_standard_input_that_is_closed_is_said_to_be(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(BadInput, match="standard input: it is closed; name a file"):
+        input_files.read_file_or_stdin("-", 1000)
