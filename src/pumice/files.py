@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import os
     from typing import BinaryIO
 
+PART_BYTES = 2**25
+
 
 def read(name: str | os.PathLike[str], most: int) -> bytes:
     """The whole file; an OSError that says so where it has more than `most` bytes."""
@@ -18,7 +20,13 @@ def read(name: str | os.PathLike[str], most: int) -> bytes:
 
 
 def read_stream(stream: BinaryIO, name: str, most: int) -> bytes:
-    data = stream.read(most + 1)
+    parts, left = [], most + 1
+    while left and (
+        part := stream.read(min(left, PART_BYTES))
+    ):  # Python takes memory for as much as it is asked to read
+        parts.append(part)
+        left -= len(part)
+    data = b"".join(parts)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"larger than {most} bytes", name)
     return data

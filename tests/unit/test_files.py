@@ -1,6 +1,7 @@
 """Files that people name are read up to a limit, whatever they are."""
 
 import io
+import tracemalloc
 
 import pytest
 
@@ -20,6 +21,23 @@ def test_a_file_may_have_as_many_bytes_as_the_limit_says_and_no_more(tmp_path):
     assert files.read(tmp_path / "file", 1001) == b"x" * 1001
     with pytest.raises(OSError, match="larger than 1000 bytes"):
         files.read(tmp_path / "file", 1000)
+
+
+def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path):
+    (tmp_path / "file").write_bytes(b"x" * 1000)
+    tracemalloc.start()
+    files.read(tmp_path / "file", 2**40)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 2 * files.PART_BYTES
+
+
+def test_a_file_of_several_parts_is_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PART_BYTES", 300)
+    (tmp_path / "file").write_bytes(bytes(range(250)) * 4)
+    assert files.read(tmp_path / "file", 1000) == bytes(range(250)) * 4
+    with pytest.raises(OSError, match="larger than 999 bytes"):
+        files.read(tmp_path / "file", 999)
 
 
 def test_standard_input_is_refused_and_not_cut_off(monkeypatch):
