@@ -1,5 +1,8 @@
 """The checkers are checked: each planted bug goes wrong in a world that is well without it, and that `make test` plays."""
 
+import re
+from pathlib import Path
+
 import pytest
 from tests.worlds.planted import PLANTED
 from tests.worlds.volume import SEEDS
@@ -16,3 +19,11 @@ def test_a_planted_bug_is_found(name, monkeypatch):
     assert seed <= SEEDS, "a world of the volume of `make test` should find it"
     monkeypatch.setattr(bug.where, bug.name, bug.made_of(getattr(bug.where, bug.name)))
     assert any(play(draw(each, profile)).wrong for each in range(seed, min(seed + NEAR, SEEDS + 1)))
+
+
+def test_the_table_in_the_documentation_names_every_planted_bug_and_its_world():
+    text = (Path(__file__).parents[2] / "docs/reliability.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| `(\w+)` (\d+) \|", text, re.MULTILINE)
+    assert {what: (profile, int(seed)) for what, profile, seed in rows} == {
+        what: bug.world for what, bug in PLANTED.items()
+    }
