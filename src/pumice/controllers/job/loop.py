@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
 WORKERS = 32  # a Job's stages wait for the server one after the other; writes have a window of their own
 PODS_GATHER_S = 0.05  # a gang's pods change together; no pod waits for this
-STARTS_GATHER_S = (
-    0.25  # and start one after the other, which a Job counts, and has nothing to do about until most of them run
-)
+STARTS_GATHER_S = 0.25  # and start one after the other: a Job counts them, and has nothing to do until most of them run
 ORPHAN_S = 60  # a Command whose Job is not known after so long has none
 _BY_JOB, _BY_CLAIM, _BY_QUEUE, _LEAVING = "job", "claim", "queue", "leaving a node"
 

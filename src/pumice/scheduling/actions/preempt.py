@@ -72,9 +72,7 @@ class _Preempting:
         self.gangs = gangs
         self.point = session.points.preemptable
         self.is_silent = votes.is_silent(self.point)
-        self.free_came_first = (
-            False  # in the last plan, for some member: in the order of scores it would look elsewhere
-        )
+        self.free_came_first = False  # in the last plan, for some member: by scores it would look elsewhere
         self.apart: set[str] = set()  # gangs that free room alone could not make whole, as things are
 
     @once
@@ -283,9 +281,7 @@ class _Preempting:
         """Those that evictions could open for such a pod."""
         mask = self.session.placer.evictable(shape) & self.pool.could_open(shape)
         if self.session.points.allocatable.of(self.queue, shape, 1) < 1:
-            mask &= (
-                self.pool.has_members
-            )  # free room is of no use to a queue without a share: one of its own has to leave
+            mask &= self.pool.has_members  # without a share free room is of no use: one of its own has to leave
         return np.flatnonzero(mask)
 
     def _candidates(self, feasible: int) -> int:
