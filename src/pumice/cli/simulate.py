@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -34,13 +34,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pumice.cli.simulation_input import Place
+    from pumice.instant import Duration
     from pumice.sim.outcome import Outcome
     from pumice.sim.workload import Submission
 
 ERROR_MAX = 10.0
 LOAD_MAX = 10.0
 POLICIES_MAX = 16  # in one call
+RHYTHM_S_MAX = 86_400
 PRICE_MAX = 1_000_000.0  # dollars of a GPU hour
+
+
+class Pace(NamedTuple):
+    """How a simulation goes on from one moment to the next."""
+
+    rhythm: Duration  # of the engine
+    give_back_s: float | None  # under one-by-one
+    seed: int  # likewise
 
 
 @click.command()
@@ -98,6 +108,15 @@ PRICE_MAX = 1_000_000.0  # dollars of a GPU hour
     help=f"{', '.join(NAMED)}, or a policy file; may be given several times. Without it: builtin.",
 )
 @click.option(
+    "--rhythm",
+    "rhythm_s",
+    type=click.IntRange(0, RHYTHM_S_MAX),
+    default=0,
+    show_default=True,
+    metavar="SECONDS",
+    help="While somebody waits, decide once in so long: a long trace takes less time, and who waits waits up to so much longer. 0: whenever anything happens.",
+)
+@click.option(
     "--give-back",
     "give_back_s",
     type=click.IntRange(0, workload.SECONDS_MAX),
@@ -136,6 +155,7 @@ def simulate(
     load: float,
     jobs: int | None,
     policies: tuple[str, ...],
+    rhythm_s: int,
     give_back_s: int,
     estimate_error: float,
     seed: int,
@@ -155,7 +175,8 @@ def simulate(
     chosen = _trials(_chosen(policies or ("builtin",)), here, add_nodes)
     if report is not None:
         _check_writable(report)
-    making = functools.partial(_simulation, work=work, give_back_s=give_back_s or None, seed=seed)
+    pace = Pace(rhythm_s * instant.SECOND, give_back_s or None, seed)
+    making = functools.partial(_simulation, work=work, pace=pace)
     trials = {name: functools.partial(making, name, *trial) for name, trial in chosen.items()}
     outcomes = outcomes_of(trials, len(work))
     if not outcomes:
@@ -242,10 +263,10 @@ def _chosen(given: Iterable[str]) -> dict[str, Named]:
 
 
 def _simulation(
-    name: str, policy: Named, place: Place, *, work: Sequence[Submission], give_back_s: float | None, seed: int
+    name: str, policy: Named, place: Place, *, work: Sequence[Submission], pace: Pace
 ) -> Simulation | OneByOne:
     if policy.pod_by_pod:
-        return OneByOne(work, place.machines, others=place.others, give_back_s=give_back_s, seed=seed)
+        return OneByOne(work, place.machines, others=place.others, give_back_s=pace.give_back_s, seed=pace.seed)
     return Simulation(
         work,
         place.machines,
@@ -255,6 +276,7 @@ def _simulation(
         queues=place.queues,
         others=place.others,
         begin=place.begin,
+        rhythm=pace.rhythm,
         extra_plugins=plugins_from_outside(),
     )
 

@@ -142,6 +142,7 @@ class Settings(TypedDict, total=False):
     strict: bool  # of queues that are no objects: a gang that does not fit holds up those behind it
     others: Iterable[Struct]  # what stands from the beginning: priority classes, hyper nodes, pods of others
     leaving: Duration  # how long victims hold their room
+    rhythm: Duration  # while somebody waits, the engine decides once in so long; else at every instant at which anything happens
     begin: Instant  # second 0; where the work is a dump, the moment that it shows
     extra_plugins: Mapping[str, type[Plugin]]
     shows_all: (
@@ -176,6 +177,7 @@ class Simulation:
             now=self.begin + min((_span(each.at_s) for each in work), default=0),
             run_time=lambda gang: _span(self.runs[gang].job.run_s),
             leaving=settings.get("leaving", LEAVING),
+            rhythm=settings.get("rhythm", 0),
             backs_off=False,  # virtual time would stop at the end of every pause
             extra_plugins=extra,
             backlog=_backlog(work, machines, standing, settings),

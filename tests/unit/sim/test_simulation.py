@@ -3,6 +3,7 @@
 import pytest
 from tests.unit.scheduling.clusters import a_priority_class
 
+from pumice import instant
 from pumice.scheduling.core import builtin
 from pumice.sim import Submission, nodes, simulate
 from pumice.sim.policies import NAMED
@@ -38,6 +39,18 @@ BACKFILL = [
 )
 def test_who_passes_a_gang_that_waits_is_what_policies_differ_in(policy, expected):
     assert starts(under(policy, BACKFILL)) == expected
+
+
+def test_with_a_rhythm_who_waits_is_looked_at_once_in_so_long_and_who_comes_while_nobody_waits_at_once():
+    found = under("greedy", BACKFILL, rhythm=60 * instant.SECOND)
+    # Cycles are at 0, 60, 120 (the first has ended at 100, the third at 110), and at 220, when the second ends: the last is long ago then.
+    assert starts(found) == [0, 120, 60, 220]
+    assert [run.end_s for run in found.runs] == [100, 220, 110, 720]
+    assert starts(under("greedy", BACKFILL)) == [0, 552, 2, 52]
+
+
+def test_policies_that_need_no_cycles_have_no_rhythm():
+    assert starts(under("fifo", BACKFILL, rhythm=60 * instant.SECOND)) == starts(under("fifo", BACKFILL))
 
 
 @pytest.mark.parametrize("plugin", ["overcommit", "proportion", "capacity"])

@@ -9,7 +9,7 @@ Time jumps from event to event: a gang arrives, a gang ends, a victim has left, 
 (`Decisions.next_change`). All events of one instant (with `blur`, of a span that is so small a part of the time since the beginning) are
 taken in together, then there is one cycle, and what it decides takes effect at once: bound pods run from that moment. Where gangs only end
 and nobody waits, a cycle would decide nothing: there is none, or, where a plugin remembers what was held until when, one that only learns. With
-`direct`, gangs that come while nobody waits start without one. The simulator (`pumice.sim`)
+`direct`, gangs that come while nobody waits start without one. With a `rhythm`, what happens while somebody waits is gathered for so long. The simulator (`pumice.sim`)
 puts arrivals in and true run times, the forecast a live cluster and what is expected of it. The cluster behind `intake` is changed: hand in
 a copy of one that is still needed.
 """
@@ -117,6 +117,7 @@ class Forward:
         run_time: RunTime,
         leaving: Duration = LEAVING,
         blur: float = 0.0,
+        rhythm: Duration = 0,
         backs_off: bool = True,
         budget: int = UNLIMITED_BUDGET,
         ports: Ports | None = None,
@@ -134,6 +135,8 @@ class Forward:
         self._run_time = run_time
         self._leaving = leaving
         self._blur = blur
+        self._rhythm = rhythm  # while somebody waits, cycles are at least so far apart
+        self._decided: Instant | None = None  # when the last cycle was
         self._backs_off = backs_off  # from evictions that came to nothing, as a live scheduler does to save work; else each cycle tries all
         self._budget = budget
         self._forgets_backoffs = not backs_off and budget == UNLIMITED_BUDGET
@@ -194,7 +197,7 @@ class Forward:
         heapq.heappush(self._events, (at, self._order, event))
 
     def _next(self) -> Instant | None:
-        times = [self._events[0][0]] if self._events else [self.now] if self._done or self._seen else []
+        times = [self._events[0][0]] if self._events else [self._next_beat()] if self._done or self._seen else []
         if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
@@ -214,7 +217,10 @@ class Forward:
         if is_news:
             self._note_waiting()
         is_idle = not is_news and self._is_idle()
-        if is_idle and self._may_rest:
+        is_early = self._next_beat() > self.now
+        if is_early:
+            self._wake = self._next_beat()  # what has happened is seen then
+        if is_early or (is_idle and self._may_rest):
             return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct or ())
         passed_over = self._backlog.passed_over()
         decisions = self._plan(idle=is_idle and _EVICTS_UNASKED not in self.policy.actions, passed_over=passed_over)
@@ -223,12 +229,19 @@ class Forward:
             self._note_waiting()
             decisions = self._plan(idle=False)
         self.cycles += 1
+        self._decided = self.now
         self._seen, self._done = self._done, []
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started += self._carry_out(decisions)
         self._note_waiting()
         return Step(self.now, ended, restarted, tuple(started), decisions, direct or ())
+
+    def _next_beat(self) -> Instant:
+        """When there may be a cycle: now, but while somebody waits in the rhythm."""
+        if not self._waiting or self._decided is None:
+            return self.now
+        return max(self.now, self._decided + self._rhythm)
 
     def _plan(self, *, idle: bool, passed_over: Collection[str] = ()) -> Decisions:
         return cycle.plan(
