@@ -1,13 +1,16 @@
 """One input under atheris, which looks for the ways that no input has taken yet: `python -m tests.fuzz NAME [-runs=100000] [-max_total_time=600]`.
 
-Needs `pip install atheris`. What it finds is written to a file whose name it prints; add it to test_found.py.
+Needs `pip install 'pumice[fuzz]'`. What it finds is written to a file whose name it prints; add it to test_found.py.
 """
 
 import sys
 import tempfile
 from pathlib import Path
 
-import atheris
+try:
+    import atheris
+except ModuleNotFoundError:
+    sys.exit("atheris is not installed: pip install 'pumice[fuzz]'")
 
 with atheris.instrument_imports(include=["pumice"]):
     from tests.fuzz.targets import TARGETS

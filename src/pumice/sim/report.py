@@ -143,7 +143,8 @@ def _wait_numbers(outcomes: Mapping[str, Outcome], colours: Mapping[str, str]) -
 
 
 def _heads(*texts: str) -> str:
-    return f"<tr>{''.join(f'<th>{text}</th>' for text in texts)}</tr>"
+    """Narrow columns break between words, and `GPU-h` nowhere."""
+    return f"<tr>{''.join(f'<th>{text}</th>' for text in texts)}</tr>".replace("-", "&#8209;")
 
 
 def _policy_cell(name: str, colours: Mapping[str, str]) -> str:

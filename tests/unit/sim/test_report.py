@@ -36,6 +36,7 @@ def test_users_evictions_and_dollars_are_shown_where_there_are_any():
     assert "Fairness between users" in text
     assert "&lt;bob&gt;" in text
     assert "<th>idle $</th>" in text
+    assert "<th>lost GPU&#8209;h</th>" in text
     assert "Work lost to evictions" not in text
     outcome.restarted(outcome.runs[0], 150.0)
     assert "Work lost to evictions" in page({"easy": outcome}, workload="w", cluster="1x1")
