@@ -245,7 +245,7 @@ class Writer:
     async def _drain(self) -> None:
         self._guard()
         if self.store is None:
-            store = await self._in(self._database, _open, self._settings, self._cluster())
+            store = await self._in(self._database, _open, self._settings, _uid_of_cluster(self._informers))
             self.store = store
             self._log("record_opened", place=store.place)
         if not self._is_closed_off:
@@ -295,11 +295,6 @@ class Writer:
         except BaseException:
             self._lines.put_back(lines)
             raise
-
-    def _cluster(self) -> str:
-        """What tells this cluster from all others, as many programs do it."""
-        found = self._informers.of(Namespace).get("", "kube-system")
-        return found.metadata.uid if found is not None else ""
 
     async def _maintain(self) -> None:
         assert self.store is not None
@@ -359,6 +354,12 @@ class Writer:
         self._database.shutdown(wait=False, cancel_futures=True)
         if self.store is not None:
             self.store.close()
+
+
+def _uid_of_cluster(informers: Informers) -> str:
+    """What tells this cluster from all others, as many programs do it."""
+    found = informers.of(Namespace).get("", "kube-system")
+    return found.metadata.uid if found is not None else ""
 
 
 def _open(settings: RecordSettings, cluster: str) -> Store:

@@ -104,6 +104,16 @@ class Step(Value):
     direct: tuple[Started, ...] = ()  # of those that started: without a cycle
 
 
+class Rhythm(Value):
+    """While somebody waits, cycles are at least so far apart."""
+
+    length: Duration = 0
+    last: Instant | None = None  # cycle
+
+    def next(self, now: Instant) -> Instant:
+        return now if self.last is None else max(now, self.last + self.length)
+
+
 class Forward:
     """A cluster, the policy in force, the memory between cycles, and what is going to happen."""
 
@@ -135,8 +145,7 @@ class Forward:
         self._run_time = run_time
         self._leaving = leaving
         self._blur = blur
-        self._rhythm = rhythm  # while somebody waits, cycles are at least so far apart
-        self._decided: Instant | None = None  # when the last cycle was
+        self._rhythm = Rhythm(rhythm)
         self._backs_off = backs_off  # from evictions that came to nothing, as a live scheduler does to save work; else each cycle tries all
         self._budget = budget
         self._forgets_backoffs = not backs_off and budget == UNLIMITED_BUDGET
@@ -197,7 +206,9 @@ class Forward:
         heapq.heappush(self._events, (at, self._order, event))
 
     def _next(self) -> Instant | None:
-        times = [self._events[0][0]] if self._events else [self._next_beat()] if self._done or self._seen else []
+        times = (
+            [self._events[0][0]] if self._events else [self._rhythm.next(self.now)] if self._done or self._seen else []
+        )
         if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
@@ -217,9 +228,8 @@ class Forward:
         if is_news:
             self._note_waiting()
         is_idle = not is_news and self._is_idle()
-        is_early = self._next_beat() > self.now
-        if is_early:
-            self._wake = self._next_beat()  # what has happened is seen then
+        if is_early := bool(self._waiting) and self._rhythm.next(self.now) > self.now:
+            self._wake = self._rhythm.next(self.now)  # what has happened is seen then
         if is_early or (is_idle and self._may_rest):
             return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct or ())
         passed_over = self._backlog.passed_over()
@@ -229,19 +239,13 @@ class Forward:
             self._note_waiting()
             decisions = self._plan(idle=False)
         self.cycles += 1
-        self._decided = self.now
+        self._rhythm = Rhythm(self._rhythm.length, self.now)
         self._seen, self._done = self._done, []
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started += self._carry_out(decisions)
         self._note_waiting()
         return Step(self.now, ended, restarted, tuple(started), decisions, direct or ())
-
-    def _next_beat(self) -> Instant:
-        """When there may be a cycle: now, but while somebody waits in the rhythm."""
-        if not self._waiting or self._decided is None:
-            return self.now
-        return max(self.now, self._decided + self._rhythm)
 
     def _plan(self, *, idle: bool, passed_over: Collection[str] = ()) -> Decisions:
         return cycle.plan(
@@ -335,14 +339,11 @@ class Forward:
         started = [commit.gang for commit in decisions.commits if self._commit(commit)]
         for gang, tasks in _leaving(decisions).items():
             self._evict(gang, tasks)
-        for notice in decisions.notices:
-            self.intake.apply(Upserted(object=_with_notice(notice.task.pod, notice.about)))
-        for task in decisions.withdrawn:
-            self.intake.apply(Upserted(object=_with_notice(task.pod, None)))
+        for pod in _changed_pods(decisions):
+            self.intake.apply(Upserted(object=pod))
         for claim in decisions.claims:
             self.intake.apply(Claimed(claim=claim))
-        for task in decisions.ungated:
-            self.intake.apply(Upserted(object=_ungated(task.pod)))
+        if decisions.ungated:
             self._wake = self.now
         for key, report in decisions.gangs.items():
             if self._phases.get(key) != report.phase:
@@ -384,12 +385,9 @@ class Forward:
         self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
 
     def _clean_up(self, gang: str) -> None:
-        slot = self.cluster.gangs[gang]
         self._phases.pop(gang, None)
-        for task in list(slot.tasks.values()):
-            self.intake.apply(Deleted(object=task.pod))
-        if slot.group is not None:
-            self.intake.apply(Deleted(object=slot.group))
+        for thing in _objects_of(self.cluster.gangs[gang]):
+            self.intake.apply(Deleted(object=thing))
 
     def _depart(self, gang: str, pods: Sequence[Pod]) -> bool:
         """Victims are gone, and made anew; where the gang has too few without them, all of it begins again. True for that."""
@@ -414,8 +412,11 @@ class Forward:
         self._phases[gang] = phase
         group = slot.group if slot is not None else None
         if isinstance(group, PodGroup) and group.status.phase != phase:
-            status = msgspec.structs.replace(group.status, phase=phase)
-            self.intake.apply(Upserted(object=msgspec.structs.replace(group, status=status)))
+            self.intake.apply(Upserted(object=_in_phase(group, phase)))
+
+
+def _in_phase(group: PodGroup, phase: str) -> PodGroup:
+    return msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase=phase))
 
 
 def _last_within(span: Duration, at: Instant, events: Iterable[tuple[Instant, int, Event]]) -> Instant:
@@ -425,12 +426,8 @@ def _last_within(span: Duration, at: Instant, events: Iterable[tuple[Instant, in
 
 def _admitted(objects: Objects) -> list[Struct]:
     """A gang that waits, as cycles would have left it: only who is admitted keeps a reservation."""
-    things = list(objects())
-    for place, thing in enumerate(things):
-        if isinstance(thing, PodGroup):
-            status = msgspec.structs.replace(thing.status, phase=PodGroupPhase.INQUEUE.value)
-            things[place] = msgspec.structs.replace(thing, status=status)
-    return things
+    admitted = PodGroupPhase.INQUEUE.value
+    return [_in_phase(thing, admitted) if isinstance(thing, PodGroup) else thing for thing in objects()]
 
 
 def _minimum(slot: GangSlot) -> int:
@@ -445,6 +442,18 @@ def _waits(slot: GangSlot) -> bool:
 def _is_whole(slot: GangSlot) -> bool:
     """Whether its minimum has places; policies without gangs bind what they can, and the first pods wait for the last."""
     return sum(task.status in OCCUPYING for task in slot.tasks.values()) >= _minimum(slot)
+
+
+def _objects_of(slot: GangSlot) -> list[Struct]:
+    """Its pods and, where it has one, its group."""
+    return [*(task.pod for task in slot.tasks.values()), *(() if slot.group is None else (slot.group,))]
+
+
+def _changed_pods(decisions: Decisions) -> list[Pod]:
+    """Pods that are given notice, whose notice is withdrawn, and whose gate is open."""
+    changed = [_with_notice(each.task.pod, each.about) for each in decisions.notices]
+    changed += [_with_notice(task.pod, None) for task in decisions.withdrawn]
+    return [*changed, *(_ungated(task.pod) for task in decisions.ungated)]
 
 
 def _leaving(decisions: Decisions) -> dict[str, list[Task]]:
