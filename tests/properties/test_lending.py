@@ -1,7 +1,9 @@
 """Shares and whole gangs: what the built-in policy lends beyond shares, and that finite work always ends."""
 
+import itertools
 import random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.unit.scheduling.clusters import NOW, a_cluster, a_gang, a_node, a_queue
@@ -10,6 +12,7 @@ from pumice.scheduling.core import builtin
 from pumice.scheduling.core.cycle import plan
 from pumice.scheduling.core.memory import EMPTY
 from pumice.sim import Submission, nodes, simulate
+from pumice.sim.policies import NAMED
 
 GPU = "nvidia.com/gpu"
 LENDING = builtin.parse(builtin.TEXT, "built-in policy")
@@ -114,3 +117,40 @@ def test_finite_work_ends_whatever_the_shares(seed):
     ]  # fmt: skip
     outcome = simulate(work, nodes("1x8"), queues=weights, policy=WITHOUT_EVICTIONS, until_s=30 * 86_400)
     assert outcome.figures["never_ended"] == 0, f"seed {seed}"
+
+
+# ------------------------------------------------------------------------------------------------------ nothing is idle
+
+IDLE_S_MAX = 90  # victims leave for 30 s, and what a cycle admits or reserves counts for others in the next one
+
+
+def idle_beside_equal_gangs(seed, policy):
+    """How long room for one more of these equal gangs was idle in all, while one waited: queues, weights, users, sizes and lengths by chance."""
+    chance = random.Random(seed)
+    machines = chance.choice(("1x8", "2x4", "4x2"))
+    size = chance.choice((1, 1, 2))
+    weights = {f"q{number}": chance.choice((1, 1, 2, 3)) for number in range(chance.randint(1, 3))}
+    users, gap, length = chance.choice((1, 2, 3, 7)), chance.choice((5, 20, 60, 150)), chance.choice((300, 1000, 2000))
+    work = [
+        Submission(
+            at_s=number * gap,
+            run_s=round(length * chance.choice((1, 1, chance.lognormvariate(0, 0.5)))),
+            size=size,
+            user=f"u{chance.randrange(users)}",
+            queue=chance.choice(list(weights)),
+            estimate_s=length,
+        )
+        for number in range(40)
+    ]
+    outcome = simulate(work, nodes(machines), policy=policy, queues=weights)
+    assert outcome.figures["never_ended"] == 0, f"seed {seed}"
+    levels = [*outcome.stranded(), (outcome.figures["makespan_s"], 0)]
+    pairs = itertools.pairwise(levels)
+    return sum(max(until - since, 0) for (since, slots), (until, _) in pairs if slots >= size)
+
+
+@pytest.mark.parametrize("name", ["builtin", "greedy"])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_room_stays_idle_beside_a_gang_that_fits(seed, name):
+    """Admitted gangs of queues without a share once kept others out of admission, and cards idle, for half an hour."""
+    assert idle_beside_equal_gangs(seed, NAMED[name].text) <= IDLE_S_MAX, f"seed {seed}"

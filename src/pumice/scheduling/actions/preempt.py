@@ -224,14 +224,13 @@ class _Preempting:
                 statement.rollback(remember=True)
 
     def _is_refused(self, gang: GangState, last: Statement) -> bool:
-        """Whether a plugin keeps the gang from places that it would wait in; of half a gang nothing comes in any case."""
+        """Whether a plugin keeps the gang from waiting in these places. A gang that is whole by them is told why here; one that is not was told in allocate."""
         session = self.session
-        if not session.is_pipelined(gang):
-            return False
-        self.apart.clear()
         reason = session.points.veto.of(gang, last)
-        if reason is not None:
-            members.refuse(gang, reason)
+        if session.is_pipelined(gang):
+            self.apart.clear()
+            if reason is not None:
+                members.refuse(gang, reason)
         return reason is not None
 
     def _swap(self, statement: Statement, gang: GangState, task: Task, own: Sequence[int]) -> bool:

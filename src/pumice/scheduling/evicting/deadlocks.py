@@ -16,7 +16,7 @@ Whether a gang could start is not worked out here: the engine evicts and places 
 from __future__ import annotations
 
 import heapq
-import itertools
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pumice.cluster.amounts import Amounts
+    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
@@ -47,10 +48,12 @@ RULE = "deadlock"
 HOLDERS_MAX = 64  # that are looked at in one cycle
 VICTIMS_TRIED_MAX = 4  # and for each of them so many gangs that may start by it
 STARTS_TRIED_MAX = 4
-KEPT_OUT_MAX = 16  # gangs of which it is asked who keeps them out
+KEPT_OUT_MAX = 16  # gangs of a queue of which it is asked who keeps them out
 NAMED_MAX = 4  # in a reason
+GIVEN_BACK_BY = instant.SECOND  # when the cluster knows that an admission was given back
 
 _QUEUE_IS_FULL = frozenset({Code.QUEUE_QUOTA_INSUFFICIENT, Code.QUEUE_QUOTA_USED, Code.QUEUE_SHARE_USED})
+_LACKS_SHARE = frozenset({Code.QUEUE_QUOTA_USED, Code.QUEUE_SHARE_USED, Code.QUEUE_SHARE_TOO_SMALL})
 _CLUSTER_IS_FULL = Code.CLUSTER_OVERCOMMITTED
 
 
@@ -60,6 +63,7 @@ class Pause(msgspec.Struct, frozen=True):
     until: int
     names: tuple[str, ...]
     seconds: int
+    for_share: bool = False  # its queue had no share for it: where it has one again, the gang may ask at once
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -106,14 +110,20 @@ class Deadlocks:
             self._look_at_halves(halves)
         if self.breaks:
             self._look_at_surplus()
-        for keeper, kept_out in self._keepers():
-            if self._look_at_keeper(keeper, kept_out):
-                break  # the others see in the next cycle what that has changed
+        self._look_at_keepers(self._keepers())
         self.session.changes_at += [pause.until for pause in self._pauses.values()]
         self.known = Known(dict(sorted(self._since.items())), dict(sorted(self._pauses.items())))
 
     def pause_of(self, gang: GangState) -> Reason | None:
         pause = self._pauses.get(gang.uid)
+        if (
+            pause is not None
+            and pause.for_share
+            and gang.tasks
+            and self._may_take_one(self.session.queue_of(gang), gang)
+        ):
+            del self._pauses[gang.uid]
+            return None
         return None if pause is None else _given_back(pause)
 
     def _began(self, gang: GangState) -> Instant:
@@ -274,10 +284,9 @@ class Deadlocks:
     # ------------------------------------------------------------------------------------------------- admitted in vain
 
     def _keepers(self) -> list[tuple[GangState, list[str]]]:
-        """Admitted gangs without room, and whom each keeps out of its queue for whom there is room; the last in line first."""
+        """Admitted gangs without room, and whom each keeps out of its queue for whom there is room; who has given its admission back first, then the last in line."""
         session = self.session
-        asking = ((gang, why) for gang in session.restless if (why := _kept_out_by(gang)) is not None)
-        outside = list(itertools.islice(asking, KEPT_OUT_MAX))
+        outside = _kept_out(session.restless)
         if not outside:
             return []
         hopes = _set_aside(session)  # members that fit one by one are no places of their gang
@@ -289,16 +298,16 @@ class Deadlocks:
             if amounts.within(gang.spec.minimum or {}, room):
                 for keeper in (each for each in keepers if self._keeps_out(each, gang, why)):
                     found.setdefault(keeper.key, []).append(gang.key)
-        last_first = sorted(
-            found, key=lambda key: (session.gang_key(session.gangs[key]), session.gangs[key].spec.created), reverse=True
-        )
-        return [(session.gangs[key], found[key]) for key in last_first]
+        gangs = [session.gangs[key] for key in found]
+        gangs.sort(key=lambda gang: (gang.uid in self._pauses, session.gang_key(gang), gang.spec.created), reverse=True)
+        return [(gang, found[gang.key]) for gang in gangs]
 
     def _is_admitted_in_vain(self, gang: GangState) -> bool:
-        """It was let in before this cycle, has got nothing, and there is no time at which it will."""
+        """It was let in before this cycle, or has had its turn in it, has got nothing, and there is no time at which it will."""
         session = self.session
         has_nothing = not gang.tally.occupying and not gang.tally[Status.PIPELINED]
-        is_admitted = gang.spec.phase == PodGroupPhase.INQUEUE.value and gang.spec.minimum is not None
+        is_admitted = gang.phase == PodGroupPhase.INQUEUE.value and gang.spec.minimum is not None
+        is_admitted = is_admitted and (gang.spec.phase == gang.phase or _lacks_share(gang))
         promised = gang.key in session.made_room_for or gang.key in session.reservations
         return is_admitted and has_nothing and not promised and gang.key not in session.ports.resting
 
@@ -308,9 +317,36 @@ class Deadlocks:
         is_near = why.code is _CLUSTER_IS_FULL or keeper.queue == gang.queue
         return is_near and bool(over) and all(held.get(name, 0) > 0 for name in over)
 
+    def _is_no_use_to(self, keeper: GangState, kept_out: Iterable[str]) -> bool:
+        """Whether free room is no use to the gang, because its queue has no share for it, and is to another queue, a gang of which it keeps out."""
+        if not _lacks_share(keeper):
+            return False
+        others = {self.session.gangs[key].queue for key in kept_out} - {keeper.queue}
+        return any(self._may_take_one(self.session.queues[name], keeper) for name in sorted(others))
+
+    def _may_take_one(self, queue: QueueInfo, like: GangState) -> bool:
+        """Whether the queue has a share for one more such pod, or is lent room because it lacks something of its share."""
+        allowance = self.session.points.allocatable
+        if allowance.of(queue, self.session.shape(like.tasks[0]), 1):
+            return True
+        return "lend" in self.session.policy.actions and allowance.may_exceed(queue, like)
+
+    def _look_at_keepers(self, keepers: Sequence[tuple[GangState, list[str]]]) -> None:
+        """The first whose time has come gives back its admission; the others keep their time, and are looked at again with what that has changed."""
+        for number, (keeper, kept_out) in enumerate(keepers):
+            if self._look_at_keeper(keeper, kept_out):
+                self._since |= {gang.uid: self._began(gang) for gang, _ in keepers[number + 1 :]}
+                self.session.changes_at.append(self.session.now + GIVEN_BACK_BY)
+                return
+
     def _look_at_keeper(self, keeper: GangState, kept_out: Sequence[str]) -> bool:
         """Tell the gang what it does, or take its admission back; whether the latter."""
+        given_back = self._pauses.get(keeper.uid)
+        if given_back is not None:  # in a cycle before, and the cluster does not know yet
+            return self._send_back(keeper, given_back)
         began, until = self._began(keeper), self._until(keeper)
+        if until is not None and self._is_no_use_to(keeper, kept_out):
+            until = self.session.now
         names = tuple(sorted(kept_out)[:NAMED_MAX])
         if until is None or until > self.session.now:
             text = "" if until is None else instant.format_instant(until)
@@ -318,8 +354,12 @@ class Deadlocks:
             keeper.reasons.insert(0, Reason(Code.QUOTA_HELD, RULE, facts, cure=Cure.WAITING))
             return False
         seconds = (self.session.now - began) // instant.SECOND
-        pause = self._pauses[keeper.uid] = Pause(self.session.now + self.grace, names, seconds)
+        for_share = _lacks_share(keeper) and not self._may_take_one(self.session.queue_of(keeper), keeper)
+        self._pauses[keeper.uid] = pause = Pause(self.session.now + self.grace, names, seconds, for_share)
         del self._since[keeper.uid]
+        return self._send_back(keeper, pause)
+
+    def _send_back(self, keeper: GangState, pause: Pause) -> bool:
         keeper.send_back()
         keeper.reasons.insert(0, _given_back(pause))
         return True
@@ -338,11 +378,28 @@ def _put_back(hopes: Iterable[tuple[Statement, list[Operation]]]) -> None:
         hope.replay(operations)
 
 
+def _kept_out(gangs: Iterable[GangState]) -> list[tuple[GangState, Reason]]:
+    """Who is kept out, and why; some of each queue, because what keeps one queue's gangs out may be of use to another's."""
+    found: list[tuple[GangState, Reason]] = []
+    seen: Counter[str] = Counter()
+    for gang in gangs:
+        why = _kept_out_by(gang) if seen[gang.queue] < KEPT_OUT_MAX else None
+        if why is not None:
+            seen[gang.queue] += 1
+            found.append((gang, why))
+    return found
+
+
 def _kept_out_by(gang: GangState) -> Reason | None:
     """The reason for which the gang is not admitted, where that is about what others were promised."""
     if not gang.is_waiting_for_admission or gang.spec.minimum is None:
         return None
     return next((each for each in gang.reasons if each.code is _CLUSTER_IS_FULL or each.code in _QUEUE_IS_FULL), None)
+
+
+def _lacks_share(gang: GangState) -> bool:
+    """Whether the gang found its queue without a share for it, in its turn: so it has members."""
+    return bool(gang.tasks) and any(reason.code in _LACKS_SHARE for reason in gang.reasons)
 
 
 def _idle(session: Session) -> Amounts:

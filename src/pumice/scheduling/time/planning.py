@@ -67,6 +67,8 @@ class Book:
         self._wanted: dict[str, tuple[list[tuple[Shape, int]], int]] = {}
         self.standing: dict[str, Reservation] = {}
         self.ended: dict[str, Ended] = {}  # by gang: reservations that could not be kept
+        self._asked = ""  # the gang of which was last asked what it has to leave alone
+        self._outranked: set[str] = set()  # by it
         self.overlaid: dict[str, str] = {}  # gangs in whose reserved room one that outranks them has got its own
         self.version = 0  # rises with every change
 
@@ -79,11 +81,17 @@ class Book:
         return self.session.queue_of(gang).priority > self.session.queue_of(other).priority
 
     def binding(self, gang: GangState | None) -> list[Reservation]:
-        """What the gang has to leave alone: everything but its own, and what it outranks where it has none itself."""
+        """What the gang has to leave alone: everything but its own, and what it outranks where it has none itself.
+
+        In the middle of its turn it is as it was before: what it is being given must not make others outrank it.
+        """
         others = [each for each in self.standing.values() if each.gang is not gang]
         if gang is None or gang.key in self.standing:
             return others
-        return [each for each in others if not self.outranks(gang, each.gang)]
+        if not gang.places or self._asked != gang.key:
+            self._asked = gang.key
+            self._outranked = {each.gang.key for each in others if self.outranks(gang, each.gang)}
+        return [each for each in others if each.gang.key not in self._outranked]
 
     def has_room(self, gang: GangState) -> bool:
         """Whether the gang may have a reservation, if need be instead of one that it outranks."""

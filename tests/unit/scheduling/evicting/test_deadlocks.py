@@ -254,3 +254,78 @@ def test_an_admission_is_kept_where_there_is_no_room_for_those_outside():
     full = a_gang("runs", 5, running=["n1"] * 4 + ["n2"], gpu=1, cpu=None, group={"phase": "Running"})
     _, second = over_time(*QUOTA, full, policy=BREAKING)
     assert second.gangs["default/stuck"].phase == "Inqueue"
+
+
+def test_others_that_keep_a_gang_out_have_their_time_too_when_the_first_gives_its_admission_back():
+    nowhere = {"cpu": None, "spec": {"nodeSelector": {"zone": "nowhere"}}}
+
+    def cluster(*sent_back):
+        def stuck(name, created):
+            phase = "Pending" if name in sent_back else "Inqueue"
+            return a_gang(name, 1, gpu=3, created=created, group={"queue": "q", "minimum": {GPU: "3"}, "phase": phase}, **nowhere)  # fmt: skip
+
+        outside = a_group("next", 2, queue="q", phase="Pending", minimum={GPU: "6"}, created=3)
+        return a_cluster(*QUOTA[:3], stuck("a", 1), stuck("b", 2), outside).snapshot()
+
+    first = cycle.plan(cluster(), BREAKING, now=NOW)
+    second = cycle.plan(cluster(), BREAKING, first.memory, now=NOW + GRACE)
+    assert [second.gangs[f"default/{name}"].phase for name in ("a", "b")] == ["Inqueue", "Pending"]
+    assert second.next_change == NOW + GRACE + instant.SECOND
+    third = cycle.plan(cluster("b"), BREAKING, second.memory, now=NOW + GRACE)
+    assert third.gangs["default/a"].phase == "Pending"
+    fourth = cycle.plan(cluster("a", "b"), BREAKING, third.memory, now=NOW + GRACE)
+    assert fourth.gangs["default/next"].phase == "Inqueue"
+
+
+OVERCOMMITTING = msgspec.structs.replace(
+    policy("enqueue, allocate", "priority gang", "overcommit predicates proportion"), break_deadlocks=True
+)
+
+
+def two_queues(*, sent_back=(), full=4, waiting=1):
+    """Eight cards, four for each queue: `full` has all of its own and was promised two more, `other` has two and wants two."""
+
+    def of(queue, name, size=1, *, phase="Running", running=(), created=0):
+        group = {"queue": queue, "minimum": {GPU: str(size)}, "phase": phase}
+        return a_gang(name, size, gpu=1, cpu=None, running=running, created=created, group=group)
+
+    return a_cluster(
+        gpu_node("n1", 8),
+        a_queue("full"),
+        a_queue("other"),
+        [of("full", f"full-{n}", running=["n1"]) for n in range(full)],
+        of("other", "other", 2, running=["n1"] * 2),
+        of("full", "a", phase="Inqueue", created=1),
+        of("full", "b", phase="Pending" if "b" in sent_back else "Inqueue", created=2),
+        [of("full", f"many-{n:02}", phase="Pending", created=3) for n in range(waiting - 1)],
+        of("other", "next", 2, phase="Pending", created=4),
+    ).snapshot()
+
+
+def test_who_could_not_use_free_room_for_want_of_a_share_lets_another_queue_have_it_at_once():
+    first = cycle.plan(two_queues(), OVERCOMMITTING, now=NOW)
+    assert [first.gangs[f"default/{name}"].phase for name in ("next", "a", "b")] == ["Pending", "Inqueue", "Pending"]
+    assert codes(first, "b")[0] is Code.QUOTA_GIVEN_BACK
+    assert first.next_change == NOW + instant.SECOND
+    second = cycle.plan(two_queues(sent_back=["b"]), OVERCOMMITTING, first.memory, now=NOW)
+    assert [each.gang for each in second.commits] == ["default/next"]
+
+
+def test_an_admission_that_was_given_back_stays_so_until_the_cluster_knows():
+    first = cycle.plan(two_queues(), OVERCOMMITTING, now=NOW)
+    again = cycle.plan(two_queues(), OVERCOMMITTING, first.memory, now=NOW + 1)
+    assert [again.gangs[f"default/{name}"].phase for name in ("a", "b")] == ["Inqueue", "Pending"]
+    assert first.gangs["default/b"].reasons[0] == again.gangs["default/b"].reasons[0]
+
+
+def test_a_long_line_before_one_queue_does_not_hide_who_waits_before_another():
+    decisions = cycle.plan(two_queues(waiting=40), OVERCOMMITTING, now=NOW)
+    assert codes(decisions, "many-00") == [Code.QUOTA_GIVEN_BACK, Code.QUEUE_SHARE_USED]  # it was let in in this cycle
+
+
+def test_who_gave_its_admission_back_for_want_of_a_share_may_come_in_when_its_queue_has_one():
+    first = cycle.plan(two_queues(), OVERCOMMITTING, now=NOW)
+    again = cycle.plan(two_queues(sent_back=["b"]), OVERCOMMITTING, first.memory, now=NOW + 1)
+    assert Code.QUOTA_GIVEN_BACK in codes(again, "b")
+    freed = cycle.plan(two_queues(sent_back=["b"], full=2), OVERCOMMITTING, first.memory, now=NOW + 1)
+    assert "default/b" in [each.gang for each in freed.commits]

@@ -226,6 +226,17 @@ def test_a_gang_of_higher_rank_takes_its_place_and_it_is_told_who():
     assert reason.facts.gang == "default/urgent"
 
 
+def test_a_gang_of_higher_rank_does_not_lose_it_by_the_places_that_it_is_being_given():
+    """By dominant shares a gang that has places ranks behind one that has none: what it was given must not keep it from having it."""
+    work = [*TWO, a_queue(capability={"cpu": "4"}), runs("x", "n1", 4000, size=2)]
+    rules_of_drf = rules("drf", "proportion")
+    first = plan_for(*work, waits("large", 4, created=20), policy=rules_of_drf)
+    assert kept(first)["large"][0] == 4000
+    older = waits("older", 2, length="100h", created=10)
+    second = plan_for(*work, waits("large", 4, created=20), older, policy=rules_of_drf, memory=first.memory)
+    assert started(second) == {"older": 2}
+
+
 def test_no_room_is_promised_twice_when_a_gang_of_higher_rank_reserves_over_another():
     urgent = waits("urgent", 4, created=50, group={"priority_class": "high"})
     first = plan_for(*TWO, *FULL, LARGE, a_priority_class("high", 9), policy=rules(depth=2))
