@@ -34,6 +34,8 @@ from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.evicting import pool, surplus
 from pumice.scheduling.evicting.lost_work import LostWork
 from pumice.scheduling.placing import turns
+from pumice.scheduling.placing.open_placer import OpenPlacer
+from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.plugins.proportion import Proportion
 from pumice.scheduling.time.timeline import Timeline
 
@@ -136,13 +138,15 @@ def test_the_line_has_evictions_for_equal_gangs():
 
 
 @pytest.mark.parametrize("name", ["all actions", "built-in"])
+@pytest.mark.parametrize("placer", [Placer, OpenPlacer])
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_scores_are_those_of_a_placer_without_a_memory(name, seed):
+def test_scores_are_those_of_a_placer_without_a_memory(placer, name, seed):
     """However pods leave nodes and others take their places, on all nodes and on some, in between asked and not asked."""
     note(f"seed {seed}")
     chance = random.Random(seed)
     session = cycle.open_session(crowd(chance), RULES[name], now=NOW)
+    session.placer = placer(session)
     gangs = [gang for gang in session.gangs.values() if gang.tasks_in(Status.PENDING)]
     statement = session.statement()
     for _ in range(12):
@@ -161,8 +165,23 @@ def test_scores_are_those_of_a_placer_without_a_memory(name, seed):
         count = len(session.room.table)
         asked = np.array(sorted(chance.sample(range(count), chance.randint(1, count))))
         scores = session.placer.scores(shape, task, asked)
-        with session.placer.apart():
-            assert scores.tolist() == session.placer.scores(shape, task, asked).tolist()
+        assert scores.tolist() == Placer(session).scores(shape, task, asked).tolist()
+
+
+@pytest.mark.parametrize("placer", [Placer, OpenPlacer])
+def test_scores_of_another_moment_are_not_mixed_with_those_of_now(placer):
+    session = cycle.open_session(crowd(random.Random(2)), RULES["built-in"], now=NOW)
+    session.placer = placer(session)
+    task = next(gang for gang in session.gangs.values() if gang.tasks_in(Status.PENDING)).tasks[0]
+    shape, nodes = session.shape(task), np.arange(len(session.room.table))
+    before = session.placer.scores(shape, task, nodes).tolist()
+    used = session.room.used.copy()
+    with session.placer.apart():  # all that runs has ended
+        session.room.used[:] = 0
+        later = session.placer.scores(shape, task, nodes).tolist()
+        assert later == Placer(session).scores(shape, task, nodes).tolist() != before
+        session.room.used[:] = used
+    assert session.placer.scores(shape, task, nodes).tolist() == before
 
 
 def test_a_gang_that_was_admitted_contends_from_then_on():

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pumice.scheduling.placing.placement import LOADS_REMEMBERED_MAX, Loads, Pairs, Placer
+from pumice.scheduling.placing.placement import Pairs, Placer, Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
-    from pumice.cluster.columns import Mask
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.points.nodes import Parts
+    from pumice.scheduling.core.room import Room
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
@@ -26,14 +26,24 @@ PAST_MAX = 20_000  # loads of nodes that are remembered for one shape, some 300 
 DEPTH_MAX = 16  # pods on one node whose scores are remembered; where nodes take more, only that of the first is
 
 
-class _Rows:
-    """Of each node with the load that it has now, and of loads that nodes have had."""
+class _RememberedLong(Remembered):
+    """Beside the loads that nodes have now, those that they have had."""
 
-    def __init__(self, nodes: int) -> None:
-        self.now: Scores = np.zeros(0)
-        self.valid: Mask = np.zeros(nodes, dtype=bool)
-        self.seen = 0  # how much of the journal of loads is accounted for
-        self.past: dict[tuple[int, bytes], Scores] = {}
+    def __init__(self, room: Room) -> None:
+        super().__init__(len(room.table))
+        self._room = room
+        self._past: dict[tuple[int, bytes], Scores] = {}
+
+    def _find(self, unknown: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
+        past, room = self._past, self._room
+        if len(past) > PAST_MAX:
+            past.clear()
+        loads = np.concatenate((room.used[:, unknown], room.viewed[:, unknown])).T
+        keys = [(node, load.tobytes()) for node, load in zip(unknown.tolist(), loads, strict=True)]
+        new = [position for position, key in enumerate(keys) if key not in past]
+        if new:
+            past.update(zip([keys[position] for position in new], find(unknown[new]), strict=True))
+        return np.array([past[key] for key in keys])
 
 
 class OpenPlacer(Placer):
@@ -44,7 +54,6 @@ class OpenPlacer(Placer):
         hooks = self.points.load_score.hooks
         lasting = next((number for number, hook in enumerate(hooks) if hook.call.parts is not None), len(hooks))
         self._lasting, self._others = hooks[:lasting], hooks[lasting:]
-        self._known: dict[Hashable, _Rows] = {}
         self._depths: dict[Shape, int] = {}
 
     def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
@@ -67,21 +76,24 @@ class OpenPlacer(Placer):
         """Scores of the nodes with so many such pods, one after the other. They are added up in their order: sums of fractions depend on it."""
         if not self.points.load_score.hooks:
             return np.zeros(len(nodes) * depth)
-        journal = self._journal = self._journal or Loads(self.room)
-        journal.follow(closely=self.points.load_score.look_beyond())
-        lasting = self._recall((shape, pipelining), nodes, partial(self._find_lasting, shape, pipelining))
+        changed = self._follow_loads().changed
+        find = partial(self._find_lasting, shape, pipelining)
+        lasting = self._remembered((shape, pipelining)).of(nodes, changed, find)
         total = lasting[:, :depth].ravel()
         for hook in self._others:
             parts = hook.call.parts
             if parts is None:
                 own = hook.call.score(shape, self._pairs(shape, nodes, depth, pipelining=pipelining))
             else:
-                key = shape, pipelining, hook.plugin, parts.basis()
-                rows = self._recall(key, nodes, partial(self._find_parts, shape, pipelining, parts))[:, :depth]
+                memory = self._remembered((shape, pipelining, hook.plugin, parts.basis()))
+                rows = memory.of(nodes, changed, partial(self._find_parts, shape, pipelining, parts))[:, :depth]
                 own = parts.together(rows.reshape(len(total), -1))
             if own is not None:
                 total = total + own
         return total
+
+    def _new_memory(self) -> Remembered:
+        return _RememberedLong(self.room)
 
     def _pairs(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Pairs:
         copies = np.tile(np.arange(depth), len(nodes))
@@ -99,33 +111,3 @@ class OpenPlacer(Placer):
         depth = self._depth(shape)
         found = parts.parts(shape, self._pairs(shape, nodes, depth, pipelining=pipelining))
         return found.reshape(len(nodes), depth, -1)
-
-    def _recall(self, key: Hashable, nodes: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
-        """What is known of the nodes' loads; it is found out where nothing is."""
-        journal = self._journal
-        assert journal is not None
-        known = self._known.pop(key, None) or _Rows(len(self.room.table))
-        self._known[key] = known  # the newest last
-        if len(self._known) > LOADS_REMEMBERED_MAX:
-            del self._known[next(iter(self._known))]
-        known.valid[journal.changed[known.seen :]] = False
-        known.seen = len(journal.changed)
-        unknown = nodes[~known.valid[nodes]]
-        if len(unknown):
-            found = self._of_past(known, unknown, find)
-            if not len(known.now):
-                known.now = np.zeros((len(known.valid), *found.shape[1:]))
-            known.now[unknown] = found
-            known.valid[unknown] = True
-        rows: Scores = known.now[nodes]
-        return rows
-
-    def _of_past(self, known: _Rows, unknown: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
-        if len(known.past) > PAST_MAX:
-            known.past.clear()
-        loads = np.concatenate((self.room.used[:, unknown], self.room.viewed[:, unknown])).T
-        keys = [(node, load.tobytes()) for node, load in zip(unknown.tolist(), loads, strict=True)]
-        new = [position for position, key in enumerate(keys) if key not in known.past]
-        if new:
-            known.past.update(zip([keys[position] for position in new], find(unknown[new]), strict=True))
-        return np.array([known.past[key] for key in keys])

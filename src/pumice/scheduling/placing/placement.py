@@ -19,7 +19,7 @@ from pumice.scheduling.core.verdict import Cure, Denial, FitError, Reason, count
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from pumice.cluster.columns import Column, Mask
     from pumice.cluster.tasks import Task
@@ -66,12 +66,28 @@ class Places(Value):
 
 
 class Remembered:
-    """Scores of the nodes' loads as they were when last asked for; a node that has changed since is asked about again."""
+    """Scores of the nodes' loads as they were when last asked for, a row a node; a node that has changed since is asked about again."""
 
     def __init__(self, nodes: int) -> None:
-        self.scores: Scores = np.zeros(nodes)
-        self.valid: Mask = np.zeros(nodes, dtype=bool)
-        self.seen = 0  # how much of the journal of loads is accounted for
+        self._rows: Scores = np.zeros(0)
+        self._valid: Mask = np.zeros(nodes, dtype=bool)
+        self._seen = 0  # how much of the journal of loads is accounted for
+
+    def of(self, nodes: Indexes, changed: Sequence[int], find: Callable[[Indexes], Scores]) -> Scores:
+        self._valid[changed[self._seen :]] = False
+        self._seen = len(changed)
+        unknown = nodes[~self._valid[nodes]]
+        if len(unknown):
+            found = self._find(unknown, find)
+            if not len(self._rows):
+                self._rows = np.zeros((len(self._valid), *found.shape[1:]))
+            self._rows[unknown] = found
+            self._valid[unknown] = True
+        rows: Scores = self._rows[nodes]
+        return rows
+
+    def _find(self, unknown: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
+        return find(unknown)
 
 
 class Loads:
@@ -107,7 +123,7 @@ class Placer:
         self.points = session.points
         self.room = session.room
         self._everywhere = np.ones(len(session.room.table), dtype=bool)
-        self._loads: dict[tuple[Shape, bool], Remembered] = {}
+        self._loads: dict[Hashable, Remembered] = {}
         self._journal: Loads | None = None
         self._free_places: dict[Shape, tuple[int, int]] = {}  # as of so many touched nodes
 
@@ -222,21 +238,27 @@ class Placer:
 
     def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
         """The load scores for one more such pod: what one placement changes is one node's score."""
-        key = (shape, pipelining)
+        journal = self._follow_loads()
+
+        def find(unknown: Indexes) -> Scores:
+            return self._load(shape, unknown, np.zeros(len(unknown), dtype=np.int64), pipelining=pipelining)
+
+        return self._remembered((shape, pipelining)).of(nodes, journal.changed, find)
+
+    def _follow_loads(self) -> Loads:
         journal = self._journal = self._journal or Loads(self.room)
         journal.follow(closely=self.points.load_score.look_beyond())
-        memory = self._loads.pop(key, None) or Remembered(len(self.room.table))
+        return journal
+
+    def _remembered(self, key: Hashable) -> Remembered:
+        memory = self._loads.pop(key, None) or self._new_memory()
         self._loads[key] = memory  # the newest last
         if len(self._loads) > LOADS_REMEMBERED_MAX:
             del self._loads[next(iter(self._loads))]
-        memory.valid[journal.changed[memory.seen :]] = False
-        memory.seen = len(journal.changed)
-        unknown = nodes[~memory.valid[nodes]]
-        if len(unknown):
-            copies = np.zeros(len(unknown), dtype=np.int64)
-            memory.scores[unknown] = self._load(shape, unknown, copies, pipelining=pipelining)
-            memory.valid[unknown] = True
-        return memory.scores[nodes]
+        return memory
+
+    def _new_memory(self) -> Remembered:
+        return Remembered(len(self.room.table))
 
     def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:
         pairs = Pairs(self.room, shape.demand, nodes, copies, pipelining)
