@@ -2,8 +2,8 @@
 
     python -m bench [NAME ...] [--write]
 
-Times differ between machines and moments; ratios to the calibration loop and peaks of memory hardly do. Those are compared with
-`ratios.json`, which --write brings up to date: what is worse than there by more than the tolerance is named, and the exit code is 1.
+Times differ between machines and moments; ratios to the calibration loop, shares, counts and peaks of memory hardly do. Those are compared
+with `ratios.json`, which --write brings up to date: what is worse than there by more than the tolerance is named, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ TOLERANCE = {
     "scheduler_mb": 1.15,
     "controllers_mb": 1.15,
     "ratio": 1.15,
+    "gang_p50_of_all": 1.25,
+    "over_budget": 1.0,
+    "of_limit": 0.8,  # more is better
 }  # what a busy machine does to the best of five, and a Python release to memory
 _SETTINGS = ("bench", "nodes", "gangs", "size", "pods")  # what makes two lines the same measurement
 
@@ -72,8 +75,13 @@ def worse(found: dict[str, float], committed: dict[str, float]) -> list[str]:
     return [
         f"worse: {name}: {value:g}, was {committed[name]:g}"
         for name, value in found.items()
-        if name in committed and value > committed[name] * TOLERANCE[name.rpartition(" ")[2]]
+        if name in committed and _is_worse(value, committed[name], TOLERANCE[name.rpartition(" ")[2]])
     ]
+
+
+def _is_worse(value: float, committed: float, tolerance: float) -> bool:
+    limit = committed * tolerance
+    return value < limit if tolerance < 1 else value > limit
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ that they held, and what they wrote (bench/live_writes.py). Without a mode: limi
 | reclaim | a queue holds all nodes, and 10 Jobs of 50 nodes of another want their own: until these are bound            |
 
 `of_limit` is the share of the limit that was measured in the same run, where it was. `over_budget` is what was written beyond the budget.
+`calibrated` is the CPU time of both processes over that of the calibration loop (bench/engine.py).
 CPU and writes of `waiting` and `reclaim` are those after their cluster was full.
 """
 
@@ -38,6 +39,7 @@ from tools.kube.control_plane import ControlPlane
 from tools.kube.kinds import install_kinds
 from tools.kube.nodes import pretend_nodes
 
+from bench.engine import best, calibration
 from bench.live_limit import NAMESPACE, a_template, make_namespace
 from bench.live_writes import AuditLog, by_process, over_budget
 from bench.processes import Process, cpu_s, peak_mb
@@ -356,7 +358,7 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=200, help="gangs that wait")
     parser.add_argument("--reclaim", type=int, default=500, help="pods that are reclaimed for Jobs of 50")
     given = parser.parse_args()
-    limit = 0.0
+    limit, base = 0.0, best(calibration).cpu_s
     for mode in given.modes or ("limit", "trickle", "burst", "large"):
         if mode == "limit":
             figure = measure_limit(given)
@@ -366,6 +368,7 @@ def main() -> None:
                 figure = asyncio.run(measure(plane, log, mode, given))
             if limit and mode in {"burst", "large"}:
                 figure["of_limit"] = round(figure["pods_per_s"] / limit, 2)
+            figure["calibrated"] = round((figure["scheduler_cpu_s"] + figure["controllers_cpu_s"]) / base, 1)
         print(json.dumps(figure), flush=True)
 
 
