@@ -31,6 +31,7 @@ FOUND = [
     ("reserved", 6503),
     ("store", 1439),
     ("store", 6027),
+    ("storm", 45),
     ("storm", 1417),
     ("storm", 3020),
     ("storm", 6008),

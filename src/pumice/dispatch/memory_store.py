@@ -89,7 +89,8 @@ class MemoryStore:
                 )
                 break
             except errors.NotFound:
-                self._kept[slot.name] = _Kept(slot, "", slot.encode(slot.type()))
+                # The object is made even for an empty value: a former leader's that arrives late is refused then.
+                self._kept[slot.name] = _Kept(slot, "", b"")
                 return None
             except errors.Refused as error:
                 self._log("memory_not_kept", slot=slot.name, error=str(error))

@@ -341,12 +341,16 @@ class Writer:
             await asyncio.gather(writing, return_exceptions=True)
         if self._rounds < self._first:
             return  # who has not heard of all there is cannot say what is gone
-        with contextlib.suppress(PumiceError, TimeoutError):
+        try:
             async with asyncio.timeout(LAST_WRITE_S):
                 await self._fold(is_last=True)
                 if self._knows_all:  # nor can who failed over it
                     await self._drain()
                     await self._keep_lines(is_last=True)
+        except (PumiceError, TimeoutError) as error:  # who keeps the record next ends what is gone by then
+            self._log(
+                "record_not_finished", error=str(error) or f"not within {LAST_WRITE_S:g} s", waiting=len(self._buffer)
+            )
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

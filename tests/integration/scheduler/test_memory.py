@@ -253,10 +253,24 @@ def test_what_did_not_change_and_what_need_not_be_kept_is_not_written():
         store = stage.store()
         passing = Slot("passing", Notes)
         assert await store.load([NOTES, passing]) == {}
-        stage.transport.calls.clear()
-        store.offer(Memory({"notes": Notes(), "passing": Notes(7)}))
-        await store.flush()
-        assert stage.transport.calls == []
+        for number in (5, 5):
+            store.offer(Memory({"notes": Notes(number), "passing": Notes(7)}))
+            await store.flush()
+        assert stage.transport.calls == ["GET", "POST"]
+
+    play(story)
+
+
+def test_the_first_value_of_a_former_leader_that_arrives_late_is_not_taken_for_its_successors():
+    async def story(stage):
+        former, successor = stage.store(), stage.store()
+        await former.load([NOTES])
+        await successor.load([NOTES])
+        successor.offer(remembering(0))  # a value as if nothing were known
+        await successor.flush()
+        former.offer(remembering(1))
+        await former.flush()
+        assert await stage.written(NOTES) == Notes(0)
 
     play(story)
 

@@ -14,7 +14,7 @@ from pumice.api import kinds
 from pumice.api.batch import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 
 @contextlib.contextmanager
@@ -43,11 +43,14 @@ def _empty() -> bytes:
         return file.read_bytes()
 
 
-def gaps(file: Path, jobs: Mapping[str, Job], over: frozenset[str]) -> Iterator[str]:
-    """Every Job that has ended is in the record, once, and as it ended."""
+def gaps(file: Path, jobs: Mapping[str, Job], over: frozenset[str], running: Collection[str]) -> Iterator[str]:
+    """Every Job that has ended is in the record, once, and as it ended; and only pods that run are said to. `running` are uids of these."""
     kind = kinds.by_struct(Job).kind
     with contextlib.closing(sqlite3.connect(file)) as database:
         rows = database.execute("SELECT namespace, name, uid, state, kind FROM gangs").fetchall()
+        for uid, name, state in database.execute("SELECT uid, pod, state FROM runs WHERE ended IS NULL"):
+            if uid not in running:
+                yield f"pod {name} runs no more, and the record has it as {state}, without an end"
     found = collections.Counter(uid for _, _, uid, _, _ in rows)
     states = {uid: state for _, _, uid, state, _ in rows}
     for key, job in jobs.items():

@@ -332,8 +332,10 @@ class World:
             for text in ending.lost_memory(leader, self.server.journal.bodies, replicas.memory_place()):
                 self.witness.complain(text)
 
-        for text in records.gaps(self._record, self.witness.jobs, crons.OVER) if self._record is not None else ():
-            self.witness.complain(text)
+        if self._record is not None:
+            running = {each.uid for each in self.witness.pods.values() if each.node and not each.is_over}
+            for text in records.gaps(self._record, self.witness.jobs, crons.OVER, running):
+                self.witness.complain(text)
 
     async def _start_again(self) -> None:
         """Who starts afresh knows what those knew who stopped, and finds everything done: nobody writes anything."""
