@@ -461,7 +461,7 @@ PLANTED = {
         build_decisions, "_report", _first_report_stays, ("calm", 4)
     ),
     "a reservation is told, and not written down": Planted(reservation_note, "after", _returns(None), ("calm", 4)),
-    "devices that a claim has are given again": Planted(Inventory, "in_use", _returns(()), ("nodes", 5)),
+    "devices that a claim has are given again": Planted(Inventory, "in_use", _returns(()), ("users", 6)),
     "a claim of devices that is gone is still known": Planted(
         Intake, "apply", _deaf_to_the_end_of(ResourceClaim), ("users", 25)
     ),

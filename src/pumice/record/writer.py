@@ -348,9 +348,7 @@ class Writer:
                     await self._drain()
                     await self._keep_lines(is_last=True)
         except (PumiceError, TimeoutError) as error:  # who keeps the record next ends what is gone by then
-            self._log(
-                "record_not_finished", error=str(error) or f"not within {LAST_WRITE_S:g} s", waiting=len(self._buffer)
-            )
+            self._log("record_not_finished", error=str(error) or "no time was left", waiting=len(self._buffer))
 
     def close(self) -> None:
         """No more reads and writes: for the end of the process."""

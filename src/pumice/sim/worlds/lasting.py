@@ -36,9 +36,11 @@ def of_gangs(seen: Witness, now: float, calm_since: float) -> Iterator[str]:
 
 
 def of_restarts(seen: Witness, now: float, calm_since: float) -> Iterator[str]:
-    """Jobs that have started again, and their former pods."""
-    for uid, (version, since) in list(seen.restarts.items()):
-        if max(since, calm_since) < now - RESTART_S:
+    """Jobs that have started again, and their former pods; while their controllers are without a leader, nobody asks these to go."""
+    leader = seen.leader(names.CONTROLLERS_LEASE)
+    for uid, (version, restarted) in list(seen.restarts.items()):
+        since = max(restarted, calm_since, leader.since)
+        if since < now - RESTART_S and (seen.is_quiet or leader.renewed > since):
             del seen.restarts[uid]
             yield from _left_over(seen.pods.values(), uid, version)
 

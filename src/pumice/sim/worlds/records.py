@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 
 from pumice.api import kinds
 from pumice.api.batch import Job
+from pumice.sim.worlds import crons
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator
+
+    from pumice.sim.worlds.witness import Witness
 
 
 @contextlib.contextmanager
@@ -43,9 +46,10 @@ def _empty() -> bytes:
         return file.read_bytes()
 
 
-def gaps(file: Path, jobs: Mapping[str, Job], over: frozenset[str], running: Collection[str]) -> Iterator[str]:
-    """Every Job that has ended is in the record, once, and as it ended; and only pods that run are said to. `running` are uids of these."""
-    kind = kinds.by_struct(Job).kind
+def gaps(file: Path, seen: Witness) -> Iterator[str]:
+    """Every Job that has ended is in the record, once, and as it ended; and only pods that run are said to."""
+    kind, jobs = kinds.by_struct(Job).kind, seen.jobs
+    running = {pod.uid for pod in seen.pods.values() if pod.node and not pod.is_over}
     with contextlib.closing(sqlite3.connect(file)) as database:
         rows = database.execute("SELECT namespace, name, uid, state, kind FROM gangs").fetchall()
         for uid, name, state in database.execute("SELECT uid, pod, state FROM runs WHERE ended IS NULL"):
@@ -55,7 +59,7 @@ def gaps(file: Path, jobs: Mapping[str, Job], over: frozenset[str], running: Col
     states = {uid: state for _, _, uid, state, _ in rows}
     for key, job in jobs.items():
         uid, phase = job.metadata.uid, job.status.state.phase
-        if phase in over and (found[uid] != 1 or states[uid] != phase):
+        if phase in crons.OVER and (found[uid] != 1 or states[uid] != phase):
             yield f"job {key} is {phase}, and the record has it {found[uid]} times, as {states.get(uid)}"
     for namespace, name, _, _, own in rows:
         if own != kind and any(f"{namespace}/{name}".startswith(f"{key}-") for key in jobs):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,7 @@ from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.devices import Devices
 from pumice.sim.worlds.ledger import Ledger
 from pumice.sim.worlds.recent import Recent
+from pumice.sim.worlds.replicas import LEASE_NAMESPACE
 from pumice.sim.worlds.truth import Truth
 from pumice.sim.worlds.volumes import Volumes, scratch_of
 from pumice.values import Mutable
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Request
     from pumice.local.apiserver.history import Change
 
-SCHEDULER_LEASE = f"kube-system/{names.SCHEDULER_LEASE}"
 USAGE = f"kube-system/{object_name(names.SCHEDULER_LEASE, decayed_usage.SLOT.name)}"
 STALE_S = 150.0  # a process may know what was so this long ago: a silent watch is found out after 120 s
 PROMPT_S = 6.0  # and where nothing keeps news from it, and no call is late
@@ -105,6 +105,17 @@ class GangSeen(Mutable, eq=False):
     kept: str = ""  # a promise after which it was to start: whatever became of that, the next one is another
 
 
+class Leader(NamedTuple):
+    """Who holds a lease, since when, and when it was last renewed."""
+
+    identity: str
+    since: float
+    renewed: float
+
+
+NOBODY = Leader("", 0.0, 0.0)
+
+
 class Marks:
     """A leader marks every pod that waits, and its claims, once, before it decides anything: former writes are void then (docs/adr/0016)."""
 
@@ -148,7 +159,7 @@ class Witness:
         self.truth = Truth(self)
         self.devices = Devices(self)
         self.volumes = Volumes(self)
-        self.leases: dict[str, tuple[str, float]] = {}  # who holds it, and since when
+        self._leaders: dict[str, Leader] = {}  # by lease
         self.binds = 0
         self._marks = Marks()
         self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
@@ -181,6 +192,9 @@ class Witness:
 
     def now(self) -> float:
         return self._clock.monotonic()
+
+    def leader(self, lease: str) -> Leader:
+        return self._leaders.get(f"{LEASE_NAMESPACE}/{lease}", NOBODY)
 
     def known_since(self) -> float:
         """What was true only before that is known to nobody who decides."""
@@ -290,7 +304,7 @@ class Witness:
             known.mute_since = None
         elif known.mute_since is None:
             known.mute_since = self._clock.monotonic()
-        self.truth.check_reservation(key, known, group, self.leases.get(SCHEDULER_LEASE, ("", 0.0))[0])
+        self.truth.check_reservation(key, known, group, self.leader(names.SCHEDULER_LEASE).identity)
         self._count(key)
 
     def _see_queue(self, key: str, queue: Queue) -> None:
@@ -322,9 +336,9 @@ class Witness:
                 self.complain(f"{text}, and has written that down")
 
     def _see_lease(self, key: str, lease: Lease) -> None:
-        holder = lease.spec.holder_identity or ""
-        if self.leases.get(key, ("", 0.0))[0] != holder:
-            self.leases[key] = (holder, self._clock.monotonic())
+        holder, now = lease.spec.holder_identity or "", self._clock.monotonic()
+        known = self._leaders.get(key, NOBODY)
+        self._leaders[key] = Leader(holder, known.since if known.identity == holder else now, now)
 
     # ------------------------------------------------------------------------------------------------- judging
 
@@ -400,9 +414,11 @@ class Witness:
         """Only who leads may write to pods and their groups, and nobody binds again what it knows to be bound."""
         if request.method == "GET" or not _GUARDED.search(request.path):
             return
-        holder, since = self.leases.get(SCHEDULER_LEASE, ("", 0.0))
-        if holder not in {"", identity}:
-            self.complain(f"{identity} sends {request.method} {request.path} while {holder} leads since {since:.3f} s")
+        leader = self.leader(names.SCHEDULER_LEASE)
+        if leader.identity not in {"", identity}:
+            self.complain(
+                f"{identity} sends {request.method} {request.path} while {leader.identity} leads since {leader.since:.3f} s"
+            )
         if request.path.endswith("/binding"):
             self._check_bind(identity, request)
         elif request.path.endswith("/eviction") or _TOLD_TO_GO in (request.body or b""):

@@ -18,7 +18,7 @@ from pumice.clock import VirtualClock
 from pumice.kube import errors
 from pumice.local.nodes.pretend import pretend_nodes
 from pumice.processes.scheduler import SWEEP_S, Served
-from pumice.sim.worlds import admission, crons, ending, mishaps, policies, records, replicas, users
+from pumice.sim.worlds import admission, ending, mishaps, policies, records, replicas, users
 from pumice.sim.worlds.apiserver import START, ApiServer
 from pumice.sim.worlds.loop import Replica, State, WorldLoop
 from pumice.sim.worlds.network import Network
@@ -331,11 +331,8 @@ class World:
         if leader is not None and self._conflicted.isdisjoint(each.identity for each in own if each.worker is leader):
             for text in ending.lost_memory(leader, self.server.journal.bodies, replicas.memory_place()):
                 self.witness.complain(text)
-
-        if self._record is not None:
-            running = {each.uid for each in self.witness.pods.values() if each.node and not each.is_over}
-            for text in records.gaps(self._record, self.witness.jobs, crons.OVER, running):
-                self.witness.complain(text)
+        for text in records.gaps(self._record, self.witness) if self._record is not None else ():
+            self.witness.complain(text)
 
     async def _start_again(self) -> None:
         """Who starts afresh knows what those knew who stopped, and finds everything done: nobody writes anything."""
@@ -409,5 +406,5 @@ def _planned(world: World) -> Iterator[tuple[float, Coroutine[Any, Any, None]]]:
 
 def _worker(world: World, lease: str) -> Any:
     """What works in the process that holds the lease."""
-    holder, _ = world.witness.leases.get(f"{replicas.LEASE_NAMESPACE}/{lease}", ("", 0.0))
-    return next((each.worker for each in world.machines.values() if each.identity == holder), None)
+    leader = world.witness.leader(lease).identity
+    return next((each.worker for each in world.machines.values() if each.identity == leader), None)
