@@ -28,6 +28,7 @@ from pumice.record.buffer import BATCH_MAX, Buffer
 from pumice.record.learned import GANGS_MAX, Exchange, RunTimesByKind
 from pumice.record.log_keeper import LogKeeper
 from pumice.record.observer import KINDS, News, Observer
+from pumice.record.rounds import Rounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,14 +82,9 @@ class Writer:
         self._has_gone = False  # news of objects that nobody could read again
         self._is_closed_off = False  # what ended while nobody looked has been ended in the record, too
         self.store: Store | None = None  # once it is open
-        self._rounds = 0  # of folding that have begun
+        self._rounds = Rounds()
         self._first = 1  # the round with all that was there when keeping began
         self._knows_all = False  # that round has ended well
-        self._folded = 0  # the last that has ended
-        self._written = 0  # the last round whose rows are all in the record
-        self._progress = asyncio.Condition()
-        self._flushing = 0  # who waits for it
-        self._asked = asyncio.Event()  # somebody waits
 
     async def keep_lines_first(self, pod_uid: str) -> None:
         """To be awaited before a pod is deleted: its last lines go with it."""
@@ -99,7 +95,7 @@ class Writer:
         """Returns once everything that has been heard by now is in the record, last lines too."""
         if self._lines is not None:
             await self._lines.idle.wait()
-        await self._write_all()
+        await self._rounds.next_written()
 
     async def catch_up(self, *, sums: bool = False) -> None:
         """For who is about to read: what has been heard by now is in the record, and in its sums, unless that takes long."""
@@ -109,17 +105,7 @@ class Writer:
         if self._news or len(self._buffer) or at >= self._due["sum"]:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(READER_S_MAX):
-                    await self._write_all()
-
-    async def _write_all(self) -> None:
-        wanted = self._rounds + 1
-        self._flushing += 1
-        self._asked.set()
-        try:
-            async with self._progress:
-                await self._progress.wait_for(lambda: self._written >= wanted)
-        finally:
-            self._flushing -= 1
+                    await self._rounds.next_written()
 
     async def run(self) -> None:
         """Keep the record; a database that is of no use ends it, a fault of ours starts it anew."""
@@ -138,7 +124,7 @@ class Writer:
     async def _keep(self) -> None:
         self._observer = Observer(trusts_label=self._settings.trusts_label)
         self._is_closed_off = self._knows_all = False
-        self._first = self._rounds + 1
+        self._first = self._rounds.begun + 1
         native = await served_kinds(self._client, [NativePodGroup])  # not every server has Kubernetes' own groups
         kinds = [kind for kind in KINDS if kind is not NativePodGroup or native]
         leaves = [self._informers.of(kind).subscribe(functools.partial(self._hear, kind)) for kind in kinds]
@@ -159,8 +145,8 @@ class Writer:
                 self._tell()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):
-                        await self._asked.wait()
-                self._asked.clear()
+                        await self._rounds.asked.wait()
+                self._rounds.asked.clear()
         finally:
             for leave in leaves:
                 leave()
@@ -183,19 +169,19 @@ class Writer:
         """What is gone at once, because after a crash nobody could read it again; the rest when it has gathered."""
         at = self._clock.monotonic()
         is_due = at >= self._due["sum"] or (self._news and at >= self._due["fold"])
-        if not (is_due or self._has_gone or self._flushing or is_last):
+        if not (is_due or self._has_gone or self._rounds.waiting or is_last):
             return
         news, self._news, self._has_gone = self._news, {}, False
         self._due["fold"] = at + GATHER_S
-        self._rounds += 1
+        self._rounds.begun += 1
         # Who is told to end meanwhile folds once more, behind this: no row is lost that the observer takes for told.
-        await asyncio.shield(self._fold_news(news.values(), self._rounds))
+        await asyncio.shield(self._fold_news(news.values(), self._rounds.begun))
 
     async def _fold_news(self, news: Iterable[News], number: int) -> None:
         now = self._now()
         rows = await self._in(self._folding, self._observer.fold, news, int(now))
         self._drop(self._buffer.put(rows, now))
-        self._folded = number
+        self._rounds.folded = number
         self._knows_all |= number == self._first
 
     def _drop(self, rows: int) -> None:
@@ -217,20 +203,18 @@ class Writer:
         at = self._clock.monotonic()
         has_lines = self._lines is not None and self._lines.has_any
         dues = [self._due["sum"], self._due["trim"], *([self._due["lines"]] if has_lines else [])]
-        return bool(len(self._buffer) or self._flushing) or at >= min(dues)
+        return bool(len(self._buffer) or self._rounds.waiting) or at >= min(dues)
 
     async def _write(self) -> None:
         """Everything that waits, and then what is due; while the database is away, one try after the other, ever more rarely."""
         delay = RETRY_S_FIRST
         while True:
             try:
-                folded = self._folded
+                folded = self._rounds.folded
                 await self._drain()
                 await self._keep_lines()
                 await self._maintain()
-                async with self._progress:
-                    self._written = folded
-                    self._progress.notify_all()
+                await self._rounds.note_written(folded)
             except BadInput:
                 raise
             except PumiceError as error:  # the database is away, or another process leads
@@ -239,7 +223,7 @@ class Writer:
                 await self._clock.sleep(delay)
                 delay = min(2 * delay, RETRY_S_MAX)
             else:
-                if not self._flushing or self._folded == folded:
+                if not self._rounds.waiting or self._rounds.folded == folded:
                     return
 
     async def _drain(self) -> None:
@@ -283,7 +267,7 @@ class Writer:
 
     async def _keep_lines(self, *, is_last: bool = False) -> None:
         at = self._clock.monotonic()
-        if self._lines is None or not (self._flushing or is_last or at >= self._due["lines"]):
+        if self._lines is None or not (self._rounds.waiting or is_last or at >= self._due["lines"]):
             return
         lines = self._lines.take()
         if not lines:
@@ -339,7 +323,7 @@ class Writer:
         if writing is not None:
             writing.cancel()
             await asyncio.gather(writing, return_exceptions=True)
-        if self._rounds < self._first:
+        if self._rounds.begun < self._first:
             return  # who has not heard of all there is cannot say what is gone
         try:
             async with asyncio.timeout(LAST_WRITE_S):

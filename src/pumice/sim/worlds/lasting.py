@@ -37,7 +37,7 @@ def of_gangs(seen: Witness, now: float, calm_since: float) -> Iterator[str]:
 
 def of_restarts(seen: Witness, now: float, calm_since: float) -> Iterator[str]:
     """Jobs that have started again, and their former pods; while their controllers are without a leader, nobody asks these to go."""
-    leader = seen.leader(names.CONTROLLERS_LEASE)
+    leader = seen.leaders.of(names.CONTROLLERS_LEASE)
     for uid, (version, restarted) in list(seen.restarts.items()):
         since = max(restarted, calm_since, leader.since)
         if since < now - RESTART_S and (seen.is_quiet or leader.renewed > since):

@@ -86,7 +86,7 @@ async def mend_all(world: World) -> None:
 
 
 def _leader(world: World) -> str:
-    holder = world.witness.leader(replicas.SCHEDULER_LEASE).identity
+    holder = world.witness.leaders.of(replicas.SCHEDULER_LEASE).identity
     return holder.rpartition("-")[0] or f"{replicas.SCHEDULER}-0"
 
 

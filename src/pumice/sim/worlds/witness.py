@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import collections
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,9 +27,9 @@ from pumice.sim.worlds import lasting
 from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.devices import Devices
+from pumice.sim.worlds.leaders import Leaders
 from pumice.sim.worlds.ledger import Ledger
 from pumice.sim.worlds.recent import Recent
-from pumice.sim.worlds.replicas import LEASE_NAMESPACE
 from pumice.sim.worlds.truth import Truth
 from pumice.sim.worlds.volumes import Volumes, scratch_of
 from pumice.values import Mutable
@@ -105,17 +105,6 @@ class GangSeen(Mutable, eq=False):
     kept: str = ""  # a promise after which it was to start: whatever became of that, the next one is another
 
 
-class Leader(NamedTuple):
-    """Who holds a lease, since when, and when it was last renewed."""
-
-    identity: str
-    since: float
-    renewed: float
-
-
-NOBODY = Leader("", 0.0, 0.0)
-
-
 class Marks:
     """A leader marks every pod that waits, and its claims, once, before it decides anything: former writes are void then (docs/adr/0016)."""
 
@@ -159,7 +148,7 @@ class Witness:
         self.truth = Truth(self)
         self.devices = Devices(self)
         self.volumes = Volumes(self)
-        self._leaders: dict[str, Leader] = {}  # by lease
+        self.leaders = Leaders(clock)
         self.binds = 0
         self._marks = Marks()
         self._answered: set[tuple[str, str]] = set()  # who has been told that which pod is bound
@@ -170,7 +159,7 @@ class Witness:
             "podgroups.scheduling.volcano.sh": self._see_group,  # type: ignore[dict-item]
             "queues.scheduling.volcano.sh": self._see_queue,  # type: ignore[dict-item]
             "jobs.batch.volcano.sh": self._see_job,  # type: ignore[dict-item]
-            "leases.coordination.k8s.io": self._see_lease,  # type: ignore[dict-item]
+            "leases.coordination.k8s.io": self.leaders.see,  # type: ignore[dict-item]
             "jobflows.flow.volcano.sh": self._see_flow,  # type: ignore[dict-item]
             "cronjobs.batch.volcano.sh": self._see_cron,  # type: ignore[dict-item]
             "configmaps": self._see_config,  # type: ignore[dict-item]
@@ -192,9 +181,6 @@ class Witness:
 
     def now(self) -> float:
         return self._clock.monotonic()
-
-    def leader(self, lease: str) -> Leader:
-        return self._leaders.get(f"{LEASE_NAMESPACE}/{lease}", NOBODY)
 
     def known_since(self) -> float:
         """What was true only before that is known to nobody who decides."""
@@ -304,7 +290,7 @@ class Witness:
             known.mute_since = None
         elif known.mute_since is None:
             known.mute_since = self._clock.monotonic()
-        self.truth.check_reservation(key, known, group, self.leader(names.SCHEDULER_LEASE).identity)
+        self.truth.check_reservation(key, known, group, self.leaders.of(names.SCHEDULER_LEASE).identity)
         self._count(key)
 
     def _see_queue(self, key: str, queue: Queue) -> None:
@@ -334,11 +320,6 @@ class Witness:
             told = decayed_usage.SLOT.decode(config.data[names.MEMORY_KEY].encode())
             for text in self.ledger.doubts(told, ((told.at or START) - START) / SECOND):
                 self.complain(f"{text}, and has written that down")
-
-    def _see_lease(self, key: str, lease: Lease) -> None:
-        holder, now = lease.spec.holder_identity or "", self._clock.monotonic()
-        known = self._leaders.get(key, NOBODY)
-        self._leaders[key] = Leader(holder, known.since if known.identity == holder else now, now)
 
     # ------------------------------------------------------------------------------------------------- judging
 
@@ -414,7 +395,7 @@ class Witness:
         """Only who leads may write to pods and their groups, and nobody binds again what it knows to be bound."""
         if request.method == "GET" or not _GUARDED.search(request.path):
             return
-        leader = self.leader(names.SCHEDULER_LEASE)
+        leader = self.leaders.of(names.SCHEDULER_LEASE)
         if leader.identity not in {"", identity}:
             self.complain(
                 f"{identity} sends {request.method} {request.path} while {leader.identity} leads since {leader.since:.3f} s"

@@ -406,5 +406,5 @@ def _planned(world: World) -> Iterator[tuple[float, Coroutine[Any, Any, None]]]:
 
 def _worker(world: World, lease: str) -> Any:
     """What works in the process that holds the lease."""
-    leader = world.witness.leader(lease).identity
+    leader = world.witness.leaders.of(lease).identity
     return next((each.worker for each in world.machines.values() if each.identity == leader), None)
