@@ -1,6 +1,7 @@
 """Devices and volumes before binds, and what becomes of them when a bind comes to nothing; on the embedded server under virtual time."""
 
 import asyncio
+import itertools
 import random
 
 import pytest
@@ -161,17 +162,17 @@ def play(body, *names_):
     clock.run(main())
 
 
-def writes_to(claim, harm, *, times=1):
-    """Harm the first writes of a claim's status."""
-    left = [times]
+def calls_to(end, *harms, method=None):
+    """What becomes of the first calls whose path ends so, one after the other; without harms, each is refused."""
+    left = iter(harms) if harms else itertools.repeat(status(403))
+    return lambda request: (
+        next(left, None) if request.path.endswith(end) and request.method == (method or request.method) else None
+    )
 
-    def judge(request):
-        if request.method == "PUT" and request.path.endswith(f"/resourceclaims/{claim}/status") and left[0]:
-            left[0] -= 1
-            return harm
-        return None
 
-    return judge
+def writes_to(claim, *harms):
+    """What becomes of the first writes of a claim's status."""
+    return calls_to(f"/resourceclaims/{claim}/status", *harms, method="PUT")
 
 
 def test_pods_are_bound_with_their_devices_and_the_state_knows_it_before_a_watch_does():
@@ -188,7 +189,7 @@ def test_pods_are_bound_with_their_devices_and_the_state_knows_it_before_a_watch
 
 def test_a_bind_that_is_refused_gives_its_devices_back_before_the_gang_is_planned_again():
     async def body(place):
-        place.network.harm = lambda request: status(403) if request.path.endswith("/pods/a/binding") else None
+        place.network.harm = calls_to("/pods/a/binding")
         await place.commit(a=devices("a", 0), b=devices("b", 1))
         assert [name for name, _ in place.failures] == ["a"]
         assert place.held_when_told == [NOTHING]
@@ -202,7 +203,7 @@ def test_a_claim_that_another_member_uses_keeps_its_devices():
     async def body(place):
         await place.claims("both")
         await place.pods("a", "b", claim="both")
-        place.network.harm = lambda request: status(403) if request.path.endswith("/pods/a/binding") else None
+        place.network.harm = calls_to("/pods/a/binding")
         await place.commit(a=devices("both", 0), b=devices("both", 0))
         assert await place.nodes() == {"a": "", "b": "n1"}
         assert await place.held("both") == (["card-0"], ["b"])
@@ -277,9 +278,7 @@ def test_no_write_of_a_preparation_is_left_behind_when_another_fails():
             return await call(request)
 
         call, place.network.call = place.network.call, slow
-        place.network.harm = lambda request: (
-            status(403) if request.method == "PATCH" and request.path.endswith("/a") else None
-        )
+        place.network.harm = calls_to("/a", method="PATCH")
         await place.commit(a=devices("a", 0), b=devices("b", 1))
         assert arrived.is_set()
         assert place.held_when_told == [NOTHING, NOTHING]
@@ -300,8 +299,8 @@ def test_a_write_without_an_answer_is_sent_again_until_it_is_known():
 
 def test_a_write_that_arrives_after_everything_was_given_back_is_void():
     async def body(place):
-        is_late = writes_to("a", "late")
-        place.network.harm = lambda request: status(403) if request.path.endswith("/binding") else is_late(request)
+        refused, late = calls_to("/binding"), writes_to("a", "late")
+        place.network.harm = lambda request: refused(request) or late(request)
         await place.commit(a=devices("a", 0))
         assert len(place.failures) == 1
         assert await place.network.arrive() == [409]
@@ -312,10 +311,7 @@ def test_a_write_that_arrives_after_everything_was_given_back_is_void():
 
 def test_while_a_write_may_arrive_a_refusal_is_no_answer():
     async def body(place):
-        harms = iter(["late", status(403), status(409)])
-        place.network.harm = lambda request: (
-            next(harms, None) if request.method == "PUT" and request.path.endswith("/a/status") else None
-        )
+        place.network.harm = writes_to("a", "late", status(403), status(409))
         await place.commit(a=devices("a", 0))
         assert place.failures == []
         assert await place.network.arrive() == [409]
@@ -355,7 +351,7 @@ async def take_over(place):
 
 def test_devices_that_a_former_leader_writes_too_late_are_given_to_nobody():
     async def body(place):
-        place.network.harm = writes_to("a", "late", times=9)
+        place.network.harm = writes_to("a", *["late"] * 9)
         former = asyncio.create_task(place.commit(a=devices("a", 0)))
         await place.clock.sleep(1)
         former.cancel()
@@ -393,15 +389,7 @@ def test_devices_that_a_former_leader_had_written_are_given_back_if_their_pod_is
 def test_a_conflict_over_a_pod_or_claim_that_is_still_there_does_not_mean_that_it_is_gone(subresource):
     async def body(place):
         which = f"/pods/a{subresource}" if subresource else "/resourceclaims/a"
-        left = [2]
-
-        def judge(request):
-            if request.method == "PATCH" and request.path.endswith(which) and left[0]:
-                left[0] -= 1
-                return status(409)
-            return None
-
-        place.network.harm = judge
+        place.network.harm = calls_to(which, status(409), status(409), method="PATCH")
         await take_over(place)
         for kind in (Pod, ResourceClaim):
             marked = (await place.client.get(kind, "a", namespace="default")).json()["metadata"]["annotations"]
@@ -425,20 +413,28 @@ def test_a_pod_that_another_has_the_name_of_is_passed_over():
 # ------------------------------------------------------------------------------------------------- volumes
 
 
-async def a_claim_for_a_disk(place, name="data"):
+async def a_claim_for_a_disk(place):
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    await place.client.create(PersistentVolumeClaim, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+    await place.client.create(PersistentVolumeClaim, {"metadata": {"name": "data"}, "spec": spec}, namespace="default")
 
 
-async def disk_of(place, name="data"):
-    found = (await place.client.get(PersistentVolumeClaim, name, namespace="default")).into(PersistentVolumeClaim)
+async def disk_of(place):
+    found = (await place.client.get(PersistentVolumeClaim, "data", namespace="default")).into(PersistentVolumeClaim)
     return found.spec.volume_name, found.metadata.annotations.get(names.SELECTED_NODE)
 
 
-async def bind_disk(place, volume, name="data"):
-    await place.client.patch(PersistentVolumeClaim, name, {"spec": {"volumeName": volume}}, namespace="default")
+async def bind_disk(place, volume):
+    await place.client.patch(PersistentVolumeClaim, "data", {"spec": {"volumeName": volume}}, namespace="default")
     bound = {"status": {"phase": "Bound"}}
-    await place.client.patch(PersistentVolumeClaim, name, bound, namespace="default", subresource="status")
+    await place.client.patch(PersistentVolumeClaim, "data", bound, namespace="default", subresource="status")
+
+
+async def bind_disk_meanwhile(place, **firsts):
+    """While these pods wait for it."""
+    committing = asyncio.create_task(place.commit(**firsts))
+    await place.clock.sleep(1)
+    await bind_disk(place, "pv-1")
+    await committing
 
 
 NEW_ON_N1 = (VolumeChoice("default/data", "", "n1"),)
@@ -447,8 +443,6 @@ NEW_ON_N1 = (VolumeChoice("default/data", "", "n1"),)
 def test_a_volume_that_nobody_makes_in_time_may_be_made_near_another_node():
     async def body(place):
         await a_claim_for_a_disk(place)
-        await place.claims("a")
-        await place.pods("a")
         committing = asyncio.create_task(place.commit(a=NEW_ON_N1))
         await place.clock.sleep(PREPARED_S_MAX - 1)
         assert await disk_of(place) == ("", "n1")
@@ -456,35 +450,28 @@ def test_a_volume_that_nobody_makes_in_time_may_be_made_near_another_node():
         assert await disk_of(place) == ("", None)
         assert [name for name, _ in place.failures] == ["a"]
 
-    play(body)
+    play(body, "a")
 
 
 def test_a_volume_that_was_made_stays_where_it_is_when_the_bind_fails():
     async def body(place):
         await a_claim_for_a_disk(place)
-        await place.claims("a")
-        await place.pods("a")
-        place.network.harm = lambda request: status(403) if request.path.endswith("/binding") else None
-        committing = asyncio.create_task(place.commit(a=NEW_ON_N1))
-        await place.clock.sleep(1)
-        await bind_disk(place, "pv-1")
-        await committing
+        place.network.harm = calls_to("/binding")
+        await bind_disk_meanwhile(place, a=NEW_ON_N1)
         assert await disk_of(place) == ("pv-1", "n1")
         assert [name for name, _ in place.failures] == ["a"]
 
-    play(body)
+    play(body, "a")
 
 
 def test_a_claim_that_got_another_volume_than_was_chosen_does_not_bring_its_pod_to_the_wrong_node():
     async def body(place):
         await a_claim_for_a_disk(place)
-        await place.claims("a")
-        await place.pods("a")
         await bind_disk(place, "pv-of-n2")
         await place.commit(a=(VolumeChoice("default/data", "pv-of-n1", "n1"),))
         assert await place.nodes() == {"a": ""}
 
-    play(body)
+    play(body, "a")
 
 
 def test_pods_that_share_a_claim_promise_its_volume_once():
@@ -496,14 +483,9 @@ def test_pods_that_share_a_claim_promise_its_volume_once():
             "csi": {"driver": "d", "volumeHandle": "h"},
         }
         await place.client.create(PersistentVolume, {"metadata": {"name": "pv-1"}, "spec": spec})
-        await place.claims("a", "b")
-        await place.pods("a", "b")
         promised = (VolumeChoice("default/data", "pv-1", "n1"),)
-        committing = asyncio.create_task(place.commit(a=promised, b=promised))
-        await place.clock.sleep(1)
-        await bind_disk(place, "pv-1")
-        await committing
+        await bind_disk_meanwhile(place, a=promised, b=promised)
         assert await place.nodes() == {"a": "n1", "b": "n1"}
         assert place.network.calls.count(("PATCH", "/api/v1/persistentvolumes/pv-1")) == 1
 
-    play(body)
+    play(body, "a", "b")
