@@ -14,8 +14,7 @@ from pumice.api.changes import Claimed, Evicting, PodRef, Upserted
 from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.scheduling.core import cycle
-from pumice.scheduling.core.plugin import Plugin
-from pumice.scheduling.plugins import NAMES, fragmentation
+from pumice.scheduling.plugins import fragmentation
 from pumice.scheduling.sharing import decayed_usage
 from pumice.scheduling.time.forward import NOTHING_DECIDED, Forward
 from pumice.sim import Submission, nodes, simulation
@@ -291,12 +290,3 @@ def test_an_idle_cycle_learns_and_tells_what_a_full_one_does(rounds, monkeypatch
         story(Doubting, policy, seed, monkeypatch)
 
     rounds(holds, 3)
-
-
-def test_who_is_left_out_of_idle_cycles_learns_nothing_and_waits_for_no_moment():
-    left_out = {name for name, kind in NAMES.items() if kind.only_for_waiting}
-    assert {"predicates", "drf", "nodeorder"} <= left_out
-    assert not {"gang", "fairshare", "reservation"} & left_out
-    for name in left_out:
-        kind = NAMES[name]
-        assert (kind.memory, kind.learn, kind.next_change) == (None, Plugin.learn, Plugin.next_change), name

@@ -51,7 +51,7 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
     """What should happen now, and the memory for the next cycle; nothing is written, and no argument is changed.
 
     Without `explain` the same is decided, only phases are told, those of gangs that go on running are left out, and what queues hold, too:
-    enough for a run ahead. So is, while nobody waits, an `idle` cycle: it only learns, without actions and the plugins that they alone ask.
+    enough for a run ahead. So is, while nobody waits, an `idle` cycle: it only learns, without actions.
     Whoever only asks about one gang may take `shortcuts`.
     """
     aside = NOTHING_ASIDE
@@ -80,7 +80,7 @@ def plan(  # noqa: PLR0913  what a cycle depends on, all of it
 
 
 def _plan(session: Session, extra_plugins: Mapping[str, type[Plugin]], grace_s: int, *, idle: bool) -> Decisions:
-    open_plugins(session, extra_plugins, idle=idle)
+    _open_plugins(session, extra_plugins)
     missing = (each for name, each in session.aside.plugins.items() if plugins.find(name, extra_plugins).essential)
     session.closed_by = next(missing, None)
     if session.closed_by is None:
@@ -111,16 +111,14 @@ def open_session(
     budget: int = UNLIMITED_BUDGET,
 ) -> Session:
     session = Session(snapshot, policy, memory, now=now, ports=ports or Ports(), budget=budget)
-    open_plugins(session, extra_plugins)
+    _open_plugins(session, extra_plugins)
     return session
 
 
-def open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]], *, idle: bool = False) -> None:
+def _open_plugins(session: Session, extra_plugins: Mapping[str, type[Plugin]]) -> None:
     reservations.mark_gangs(session)
     for option in session.policy.options:
         if option.name in session.aside.plugins:
-            continue
-        if idle and plugins.find(option.name, extra_plugins).only_for_waiting:
             continue
         session.points.registering(option)
         with session.ports.measure("plugin", option.name):

@@ -98,9 +98,6 @@ class Plugin:
     memory: ClassVar[Slot[Any] | None] = None  # what it knows of earlier cycles: `session.memory.of(slot)`
     essential: ClassVar[bool] = False  # it protects something: where it fails as such, nothing is started or evicted
     metrics: ClassVar[tuple[Metric, ...]] = ()  # gauges; `session.publish` sets them
-    # Whether it may be left out of a cycle that runs ahead while nobody waits: it learns nothing, names no next change, and has no say in
-    # who is ready.
-    only_for_waiting: ClassVar[bool] = False
     stays_open: ClassVar[StaysOpen] = StaysOpen.NEVER
 
     def __init__(self, args: Any, option: PluginOption) -> None:

@@ -47,7 +47,6 @@ class Binpack(Plugin):
     """Score: the weighted mean share of the requested resources that would be in use, times 100 and the weight."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:

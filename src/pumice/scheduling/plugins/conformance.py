@@ -23,8 +23,6 @@ class Conformance(Plugin):
     """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
 
     essential = True
-
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def open(self, session: Session) -> None:

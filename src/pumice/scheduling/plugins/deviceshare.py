@@ -94,7 +94,6 @@ class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     essential = True
 

@@ -54,7 +54,6 @@ class _Shares:
 class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:

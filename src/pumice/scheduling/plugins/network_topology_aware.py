@@ -99,7 +99,6 @@ class NetworkTopologyAware(Plugin):
     """Gradients by tier, scores of hyper nodes by how full they would be, scores of nodes by closeness."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:

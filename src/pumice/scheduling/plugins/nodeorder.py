@@ -63,7 +63,6 @@ class NodeOrder(Plugin):
     """The sum of the weighted scores. A score that does not concern a pod adds nothing to any node."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     watches = tuple(
         Watch(kind)

@@ -36,7 +36,6 @@ class Overcommit(Plugin):
     """
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:

@@ -62,8 +62,6 @@ class Pdb(Plugin):
     """
 
     essential = True
-
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     watches = (Watch(PodDisruptionBudget),)
 

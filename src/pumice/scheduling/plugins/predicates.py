@@ -74,7 +74,6 @@ class Predicates(Plugin):
     """Kubernetes' filters, each once per shape; what depends on other pods follows every placement."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.IN_LINE
     essential = True
     watches = tuple(

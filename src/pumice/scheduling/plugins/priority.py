@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
-    only_for_waiting = True
     stays_open = StaysOpen.IN_LINE
 
     def open(self, session: Session) -> None:

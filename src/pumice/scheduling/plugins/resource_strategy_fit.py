@@ -113,7 +113,6 @@ class ResourceStrategyFit(Plugin):
     """Score: the weighted mean of used or free shares after placement, each resource by its strategy."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def __init__(self, args: Args, option: PluginOption) -> None:

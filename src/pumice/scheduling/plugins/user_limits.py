@@ -155,7 +155,6 @@ class UserLimitsPlugin(Plugin):
     """Keeps a book for each user in each queue that has limits; where there are none it does nothing."""
 
     args_type = Args
-    only_for_waiting = True
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     essential = True
 
