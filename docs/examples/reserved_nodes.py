@@ -25,16 +25,13 @@ class ReservedNodes(sdk.Plugin):
     """Refuses nodes that are reserved for another queue."""
 
     args_type = Args
-
-    def __init__(self, args: Args, option: sdk.PluginOption) -> None:
-        del option
-        self.label = args.label
+    args: Args
 
     def open(self, session: sdk.Session) -> None:
         self.session = session
         # One pass over the nodes when the cycle opens; afterwards everything is a comparison of columns.
         nodes = session.room.table.objects
-        self.owners = np.array([node.metadata.labels.get(self.label, "") for node in nodes], dtype=object)
+        self.owners = np.array([node.metadata.labels.get(self.args.label, "") for node in nodes], dtype=object)
         # The answer depends on the pod's gang, so pods of different gangs are different shapes.
         session.on.declare(sdk.Reads.GANG)
         session.on.filter(self.filter)

@@ -94,6 +94,7 @@ class Plugin:
     """
 
     args_type: ClassVar[type[Args]] = Args
+    args: Any  # of that type; a subclass says of which
     watches: ClassVar[tuple[Watch, ...]] = ()
     memory: ClassVar[Slot[Any] | None] = None  # what it knows of earlier cycles: `session.memory.of(slot)`
     essential: ClassVar[bool] = False  # it protects something: where it fails as such, nothing is started or evicted
@@ -101,7 +102,8 @@ class Plugin:
     stays_open: ClassVar[StaysOpen] = StaysOpen.NEVER
 
     def __init__(self, args: Any, option: PluginOption) -> None:
-        """Most plugins keep some of their arguments."""
+        del option
+        self.args = args
 
     def open(self, session: Session) -> None:
         raise NotImplementedError

@@ -65,6 +65,7 @@ class Capacity(Plugin):
 
     # Each queue has a path of accounts: its own, then those of its ancestors up to the root; flat, its own alone.
     args_type = Args
+    args: Args
     essential = True
     watches = (Watch(ResourceClaim),)
 

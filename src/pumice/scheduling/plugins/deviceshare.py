@@ -94,6 +94,7 @@ class DeviceShare(Plugin):
     """Limits each node to what its cards still hold, scores by their policy, and remembers who got which."""
 
     args_type = Args
+    args: Args
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     essential = True
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
@@ -88,10 +87,7 @@ class Extender(Plugin):
     """One call per question; what it said about a node holds until something on that node changes."""
 
     args_type = Args
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.args = args
+    args: Args
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -148,6 +148,7 @@ class Fairshare(Plugin):
     """Orders queues and gangs; refuses and evicts nothing."""
 
     args_type = Args
+    args: Args
     memory = decayed_usage.SLOT
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     metrics = (

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pumice.instant import Instant
     from pumice.scheduling.core.plugin import Holder
     from pumice.scheduling.core.points import Indexes, Scores
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.shared_gpus import State
@@ -98,12 +97,9 @@ class Fragmentation(Plugin):
     """Score: what the placement takes away from the node's useless GPUs; less than nothing where it adds to them."""
 
     args_type = Args
+    args: Args
     memory = SLOT
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.args = args
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -56,6 +56,7 @@ class NodeGroup(Plugin):
     """Filters and scores by the groups that a pod's queue names, or with enableHierarchy its nearest ancestor that names any."""
 
     args_type = Args
+    args: Args
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column, NodeTable
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.placement import Pairs
@@ -63,15 +62,12 @@ class NodeOrder(Plugin):
     """The sum of the weighted scores. A score that does not concern a pod adds nothing to any node."""
 
     args_type = Args
+    args: Args
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     watches = tuple(
         Watch(kind)
         for kind in (core.Namespace, core.Service, apps.ReplicaSet, apps.StatefulSet, apps.ReplicationController)
     )
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.weights = args
 
     def open(self, session: Session) -> None:
         self.gpu_row = session.room.table.axis.rows.get(GPU)
@@ -79,7 +75,7 @@ class NodeOrder(Plugin):
         self.labels = session.shared(NodeLabels)
         self.taints = session.shared(NodeTaints)
         self.images = session.shared(NodeImages)
-        weights, on = self.weights, session.on
+        weights, on = self.args, session.on
         reads = Reads.NOTHING
         if weights.least_requested or weights.most_requested or weights.balanced:
             on.load_score(self.load, looks_beyond=lambda: False)
@@ -112,7 +108,7 @@ class NodeOrder(Plugin):
     # ------------------------------------------------------------------------------------------------- load
 
     def load(self, shape: Shape, pairs: Pairs) -> Scores:
-        weights = self.weights
+        weights = self.args
         total = np.zeros(len(pairs.nodes), dtype=np.int64)
         if weights.least_requested or weights.most_requested:
             total += self._request_score(shape, pairs)
@@ -124,7 +120,7 @@ class NodeOrder(Plugin):
 
     def _request_score(self, shape: Shape, pairs: Pairs) -> Column:
         """Room left over after the pod, or room used with it: the mean over cpu and memory, rounded down each time."""
-        weights = self.weights
+        weights = self.args
         least = np.zeros(len(pairs.nodes), dtype=np.int64)
         most = np.zeros_like(least)
         counted = np.zeros_like(least)
@@ -172,7 +168,7 @@ class NodeOrder(Plugin):
         for term in preferred:
             total += term.weight * self.labels.selected(compile_term(term.preference))[nodes]
         best = int(total.max(initial=0))
-        return None if not best else (self.weights.node_affinity * (BEST * total // best)).astype(np.float64)
+        return None if not best else (self.args.node_affinity * (BEST * total // best)).astype(np.float64)
 
     def disliked_taints(self, shape: Shape, nodes: Indexes) -> Scores | None:
         everywhere = self.taints.disliked(shape.example.pod.spec.tolerations)
@@ -180,7 +176,7 @@ class NodeOrder(Plugin):
             return None
         disliked = everywhere[nodes]
         worst = int(disliked.max(initial=0))
-        return None if not worst else (self.weights.taints * (BEST - BEST * disliked // worst)).astype(np.float64)
+        return None if not worst else (self.args.taints * (BEST - BEST * disliked // worst)).astype(np.float64)
 
     def images_at_hand(self, shape: Shape, nodes: Indexes) -> Scores | None:
         spec = shape.example.pod.spec
@@ -190,7 +186,7 @@ class NodeOrder(Plugin):
             return None
         largest = IMAGE_BYTES_MAX * len(containers)
         counted = np.clip(at_hand[nodes], IMAGE_BYTES_MIN, largest) - IMAGE_BYTES_MIN
-        return (self.weights.images * (BEST * counted // (largest - IMAGE_BYTES_MIN))).astype(np.float64)
+        return (self.args.images * (BEST * counted // (largest - IMAGE_BYTES_MIN))).astype(np.float64)
 
     # ------------------------------------------------------------------------------------------------- neighbours
 
@@ -202,7 +198,7 @@ class NodeOrder(Plugin):
         if not self.affinity.gathers(shape):
             return None
         scores, where, alike = self.affinity.gathering(shape, nodes, BEST)
-        weighed = (self.weights.pod_affinity * scores).astype(np.float64)
+        weighed = (self.args.pod_affinity * scores).astype(np.float64)
         return Pull(weighed, where, np.full(len(nodes), BATCH_MAX if alike else 1), spare=len(nodes) + 1)
 
     def _is_restless_company(self, shape: Shape) -> bool:
@@ -214,7 +210,7 @@ class NodeOrder(Plugin):
 
     def _company(self, shape: Shape, nodes: Indexes) -> Scores | None:
         score = self.affinity.score(shape, nodes, BEST) if self.affinity.has_preferences(shape) else None
-        return None if score is None else (self.weights.pod_affinity * score).astype(np.float64)
+        return None if score is None else (self.args.pod_affinity * score).astype(np.float64)
 
     def steady_spread(self, shape: Shape, nodes: Indexes) -> Scores | None:
         return None if self.spread.changes_itself(shape) else self._spread_score(shape, nodes)
@@ -225,7 +221,7 @@ class NodeOrder(Plugin):
 
     def _spread_score(self, shape: Shape, nodes: Indexes) -> Scores | None:
         score = self.spread.score(shape, nodes, BEST)
-        return None if score is None else (self.weights.spread * score).astype(np.float64)
+        return None if score is None else (self.args.spread * score).astype(np.float64)
 
 
 def real_capacity(table: NodeTable) -> Column:

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.constraints.cpus import Assignment
@@ -64,11 +63,8 @@ class NumaAware(Plugin):
     """Filters by what the kubelet would refuse, scores by how few NUMA nodes are needed, and remembers what it gave away."""
 
     args_type = Args
+    args: Args
     watches = (Watch(Numatopology),)
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.weight = args.weight
 
     def open(self, session: Session) -> None:
         self.session = session
@@ -158,7 +154,7 @@ class NumaAware(Plugin):
         spread = self._answers(shape).spread[nodes]
         worst = int(spread.max())
         share = 100 * spread // worst if worst else np.zeros_like(spread)
-        return np.asarray((100 - share) * self.weight, dtype=np.float64)
+        return np.asarray((100 - share) * self.args.weight, dtype=np.float64)
 
     # ------------------------------------------------------------------------------------------------- bookkeeping
 

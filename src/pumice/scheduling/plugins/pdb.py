@@ -62,6 +62,7 @@ class Pdb(Plugin):
     """
 
     essential = True
+
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     watches = (Watch(PodDisruptionBudget),)
 

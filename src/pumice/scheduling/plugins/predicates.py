@@ -25,7 +25,6 @@ from pumice.scheduling.placing.constraints.volumes import PodVolumes
 
 if TYPE_CHECKING:
     from pumice.cluster.columns import Column
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
@@ -74,6 +73,7 @@ class Predicates(Plugin):
     """Kubernetes' filters, each once per shape; what depends on other pods follows every placement."""
 
     args_type = Args
+    args: Args
     stays_open = StaysOpen.IN_LINE
     essential = True
     watches = tuple(
@@ -92,10 +92,6 @@ class Predicates(Plugin):
             resource.ResourceSlice,
         )
     )
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.args = args
 
     def open(self, session: Session) -> None:
         self.room = session.room

@@ -78,6 +78,7 @@ class ReservationPlugin(Plugin):
     """Reservations for gangs that wait, in the order in which allocate asks."""
 
     args_type = Args
+    args: Args
     memory = reservations.SLOT
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 

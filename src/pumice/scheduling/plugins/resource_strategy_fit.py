@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pumice.cluster.columns import Column
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.points import Indexes, Scores
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.placing.placement import Pairs
@@ -113,11 +112,8 @@ class ResourceStrategyFit(Plugin):
     """Score: the weighted mean of used or free shares after placement, each resource by its strategy."""
 
     args_type = Args
+    args: Args
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.args = args
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.points import Indexes, Scores
-    from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
@@ -51,10 +50,7 @@ class TaskTopology(Plugin):
     """Orders members bucket by bucket, and draws each to the node of its bucket."""
 
     args_type = Args
-
-    def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
-        self.weight = args.weight
+    args: Args
 
     def open(self, session: Session) -> None:
         self.session = session
@@ -85,7 +81,7 @@ class TaskTopology(Plugin):
     def score(self, shape: Shape, task: Task, nodes: Indexes) -> Scores:
         del shape
         buckets = self.gangs[task.gang]
-        return buckets.score(task, nodes) * (100.0 * self.weight / buckets.largest)
+        return buckets.score(task, nodes) * (100.0 * self.args.weight / buckets.largest)
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del shape

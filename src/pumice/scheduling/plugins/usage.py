@@ -92,6 +92,7 @@ class Usage(Plugin):
     """Composite load of a node: the measured part plus estimates of pods that are not in it yet."""
 
     args_type = Args
+    args: Args
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option
