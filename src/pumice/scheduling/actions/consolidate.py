@@ -14,7 +14,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import EvictionKind
-from pumice.scheduling.evicting import backoff, gang_eviction, moving
+from pumice.scheduling.evicting import backoff, claimants, gang_eviction, moving
 from pumice.scheduling.evicting.bundles import Candidates
 
 if TYPE_CHECKING:
@@ -28,10 +28,11 @@ _RUNNING = frozenset({Status.RUNNING})
 def run(session: Session) -> None:
     arguments = read_action(moving.Arguments, session.policy, NAME)
     moves = moving.Moves(session, arguments)
-    for _, gangs in gang_eviction.starving(session):
-        while gangs and moves.left > 0 and session.spend(1):
-            gang = gangs.pop()
-            if gang.key in session.made_room_for or backoff.waits_until(session, NAME, gang) is not None:
+    for _, gangs in claimants.by_queue(session):
+        for gang in claimants.in_order(session, gangs):
+            if moves.left <= 0:
+                return
+            if gang.key in session.made_room_for or backoff.lasts(session, NAME, gang):
                 continue
             with session.turn_of(gang):
                 budget = session.budget

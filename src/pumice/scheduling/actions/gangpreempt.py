@@ -8,7 +8,7 @@ from pumice.cluster.tasks import EVICTABLE
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import EvictionKind
-from pumice.scheduling.evicting import eviction, gang_eviction
+from pumice.scheduling.evicting import claimants, eviction, gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, EvictionKind.PREEMPT.value)
-    for queue, gangs in gang_eviction.starving(session):
+    for queue, gangs in claimants.by_queue(session):
         rules = _rules(session, queue)
-        while gangs and session.spend(1):
-            gang = gangs.pop()
+        for gang in claimants.in_order(session, gangs):
             with session.turn_of(gang):
                 gang_eviction.pursue(session, gang, rules, arguments)
 

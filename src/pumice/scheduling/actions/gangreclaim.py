@@ -8,7 +8,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core.arguments import read_action
 from pumice.scheduling.core.codes import Code
 from pumice.scheduling.core.points import EvictionKind
-from pumice.scheduling.evicting import eviction, gang_eviction
+from pumice.scheduling.evicting import claimants, eviction, gang_eviction
 from pumice.scheduling.evicting.bundles import Candidates
 from pumice.scheduling.evicting.gang_eviction import Arguments
 
@@ -22,12 +22,11 @@ _RUNNING = frozenset({Status.RUNNING})
 
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, EvictionKind.RECLAIM.value)
-    for queue, gangs in gang_eviction.starving(session):
+    for queue, gangs in claimants.by_queue(session):
         if session.points.overused.holds(queue):
             continue
         rules = _rules(session, queue)
-        while gangs and session.spend(1):
-            gang = gangs.pop()
+        for gang in claimants.in_order(session, gangs):
             with session.turn_of(gang):
                 if session.points.preemptive.holds(queue, gang_eviction.Wanted(session, gang).tasks):
                     gang_eviction.pursue(session, gang, rules, arguments)

@@ -16,11 +16,10 @@ from pumice import instant
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.arguments import CachingArgs, read_action
 from pumice.scheduling.core.statement import Eviction, Placement
-from pumice.scheduling.evicting import backoff, eviction, votes
+from pumice.scheduling.evicting import backoff, claimants, eviction, votes
 from pumice.scheduling.evicting.pool import Pool, Shut
 from pumice.scheduling.evicting.share_bound import ShareBound
-from pumice.scheduling.placing import members, pending, turns
-from pumice.scheduling.placing.heap import Heap
+from pumice.scheduling.placing import members, pending
 from pumice.values import Mutable, once
 
 if TYPE_CHECKING:
@@ -52,14 +51,8 @@ class Arguments(CachingArgs, frozen=True):
 
 def run(session: Session) -> None:
     arguments = read_action(Arguments, session.policy, NAME)
-    starving: dict[str, list[GangState]] = {}
-    for gang in turns.contenders(session):
-        if not gang.wants_closeness and eviction.may_evict(session, gang):
-            starving.setdefault(gang.queue, []).append(gang)
-    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
-    while queues:
-        queue = queues.pop()
-        _Preempting(session, arguments, queue, starving[queue.name]).run()
+    for queue, gangs in claimants.by_queue(session, lambda gang: not gang.wants_closeness):
+        _Preempting(session, arguments, queue, gangs).run()
 
 
 class _Preempting:
@@ -83,16 +76,7 @@ class _Preempting:
 
     def run(self) -> None:
         session = self.session
-        turns.rank(session, self.gangs)
-        heap = Heap(session.gang_before, self.gangs)
-        while heap and session.spend(1):
-            gang = heap.pop()
-            if (until := backoff.waits_until(session, NAME, gang)) is None:
-                with session.turn_of(gang):
-                    if not turns.is_held_back(session, gang):
-                        self._between_gangs(gang)
-            else:
-                session.changes_at.append(until)
+        claimants.take_turns(session, NAME, self.gangs, self._between_gangs)
         last, may_leave_out = -1, self._leaves_only_hopes()
         for number, gang in enumerate(self.gangs):
             if may_leave_out and number > last:
@@ -405,10 +389,12 @@ class _Trial(Mutable):
                 self.statement.replay([operation])
 
     def _promise(self, node: int, mark: int) -> None:
-        evicted = [each for each in self.statement.operations[mark:] if isinstance(each, Eviction)]
         shape = self.session.shape(self.task)
-        after_eviction = eviction.has_evicted_requests(evicted)
+        after_eviction = eviction.has_evicted_requests(self._evicted_since(mark))
         self.statement.place(Placement(self.gang, shape, [self.task], [node], Status.PIPELINED, after_eviction))
+
+    def _evicted_since(self, mark: int) -> list[Eviction]:
+        return [each for each in self.statement.operations[mark:] if isinstance(each, Eviction)]
 
     def on_gentlest(self, nodes: Indexes, enough: int) -> bool:
         """Topology-aware mode: of some nodes that work, the one whose victims matter least."""
@@ -422,12 +408,8 @@ class _Trial(Mutable):
             if not victims:
                 continue
             mark = self.statement.checkpoint()
-            if self._evict(node, victims):
-                chosen = [
-                    each.task for each in self.statement.evictions if self.statement.operations.index(each) >= mark
-                ]
-                if chosen:
-                    found.append((_pain(self.session, chosen), node, chosen))
+            if self._evict(node, victims) and (chosen := [each.task for each in self._evicted_since(mark)]):
+                found.append((_pain(self.session, chosen), node, chosen))
             self.statement.rollback(mark)
             if len(found) >= enough:
                 break

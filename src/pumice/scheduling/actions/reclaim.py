@@ -9,10 +9,9 @@ import numpy as np
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.statement import Placement
-from pumice.scheduling.evicting import backoff, eviction
+from pumice.scheduling.evicting import backoff, claimants, eviction
 from pumice.scheduling.evicting.pool import Pool, Shut
-from pumice.scheduling.placing import pending, turns
-from pumice.scheduling.placing.heap import Heap
+from pumice.scheduling.placing import pending
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -30,26 +29,10 @@ _RUNNING = frozenset({Status.RUNNING})
 
 
 def run(session: Session) -> None:
-    starving: dict[str, list[GangState]] = {}
-    for gang in turns.contenders(session):
-        if eviction.may_evict(session, gang):
-            starving.setdefault(gang.queue, []).append(gang)
-    queues: Heap[QueueInfo] = Heap(session.queue_before, (session.queues[name] for name in starving))
-    while queues:
-        queue = queues.pop()
-        if session.points.overused.holds(queue):
-            continue
-        pool = functools.cache(functools.partial(_pool, session, _lenders(session, queue)))
-        turns.rank(session, starving[queue.name])
-        heap = Heap(session.gang_before, starving[queue.name])
-        while heap and session.spend(1):
-            gang = heap.pop()
-            if (until := backoff.waits_until(session, NAME, gang)) is None:
-                with session.turn_of(gang):
-                    if not turns.is_held_back(session, gang):
-                        _reclaim(session, queue, gang, pool)
-            else:
-                session.changes_at.append(until)
+    for queue, gangs in claimants.by_queue(session):
+        if not session.points.overused.holds(queue):
+            pool = functools.cache(functools.partial(_pool, session, _lenders(session, queue)))
+            claimants.take_turns(session, NAME, gangs, functools.partial(_reclaim, session, queue, pool))
 
 
 def _lenders(session: Session, queue: QueueInfo) -> frozenset[str]:
@@ -63,7 +46,7 @@ def _pool(session: Session, lenders: frozenset[str]) -> Pool | None:
     return Pool(session, session.points.reclaimable, lenders, _RUNNING, is_preempting=False) if lenders else None
 
 
-def _reclaim(session: Session, queue: QueueInfo, gang: GangState, pool_of: Callable[[], Pool | None]) -> None:
+def _reclaim(session: Session, queue: QueueInfo, pool_of: Callable[[], Pool | None], gang: GangState) -> None:
     statement, budget = session.statement(gang), session.budget
     pool = None if _has_no_right(session, queue, gang) else pool_of()
     if pool is None or not pool.members.any():

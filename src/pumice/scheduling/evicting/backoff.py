@@ -51,7 +51,15 @@ class EvictionBackoff(msgspec.Struct, frozen=True):
 SLOT = Slot("eviction-backoff", EvictionBackoff, persistent=True)
 
 
-def waits_until(session: Session, action: str, gang: GangState) -> Instant | None:
+def lasts(session: Session, action: str, gang: GangState) -> bool:
+    """Whether the gang is left alone still; then there is a cycle when that is over."""
+    until = _ends(session, action, gang)
+    if until is not None:
+        session.changes_at.append(until)
+    return until is not None
+
+
+def _ends(session: Session, action: str, gang: GangState) -> Instant | None:
     """Until when no evictions are planned for the gang, because they came to nothing a while ago and it is still the same."""
     memory = session.memory.of(SLOT)
     known = memory.actions.get(action, {}).get(gang.uid)

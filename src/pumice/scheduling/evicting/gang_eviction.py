@@ -25,14 +25,12 @@ from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import bundles, eviction
 from pumice.scheduling.placing import followers, members, topology, turns
-from pumice.scheduling.placing.heap import Heap
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from pumice.cluster.columns import Column
-    from pumice.cluster.queues import QueueInfo
     from pumice.cluster.tasks import Task
     from pumice.scheduling.core.gangstate import GangState, SubState
     from pumice.scheduling.core.points import EvictionKind
@@ -66,18 +64,6 @@ class Rules(Value):
     too_little: Code  # evicting all of them would not be enough
     goes_whole: Callable[[GangState], bool] = lambda _: True  # whether a gang may lose what it cannot spare
     accepts: Callable[[Statement], bool] = lambda _: True  # whether a plan that works may be carried out
-
-
-def starving(session: Session) -> Iterator[tuple[QueueInfo, Heap[GangState]]]:
-    """Queues in their order, each with the gangs that may evict for themselves in theirs."""
-    found: dict[str, list[GangState]] = {}
-    for gang in turns.contenders(session):
-        if eviction.may_evict(session, gang):
-            found.setdefault(gang.queue, []).append(gang)
-    queues = Heap(session.queue_before, (session.queues[name] for name in found))
-    while queues:
-        queue = queues.pop()
-        yield queue, Heap(session.gang_before, found[queue.name])
 
 
 def pursue(session: Session, gang: GangState, rules: Rules, arguments: Arguments) -> bool:

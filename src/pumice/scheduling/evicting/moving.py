@@ -68,9 +68,8 @@ class Moves:
 
     def may_move(self, gang: GangState) -> bool:
         """Whether any of its members may: its surplus, or all of it."""
-        if self._is_tied(gang) or self._started_lately(gang):
-            return False
-        return gang.tally.ready > gang.minimum or self.may_move_whole(gang)
+        may_move = gang.tally.ready > gang.minimum or self.may_move_whole(gang)
+        return may_move and not self._is_tied(gang) and not self._started_lately(gang)
 
     def may_move_whole(self, gang: GangState) -> bool:
         return go_bool(gang.spec.annotations.get(names.MOVABLE, "")) is True or all(
@@ -86,9 +85,13 @@ class Moves:
 
     def _started_lately(self, gang: GangState) -> bool:
         """One that is not started yet has only just got its place."""
-        now, settled = self.session.now, self.session.now - self.arguments.settled_s * instant.SECOND
+        now, settles = self.session.now, self.arguments.settled_s * instant.SECOND
         starts = (started(task) for task in gang.tasks_in(*OCCUPYING))
-        return any((now if start is None else start) > settled for start in starts)
+        settled = max(((now if start is None else start) + settles for start in starts), default=now)
+        if settled <= now:
+            return False
+        self.session.changes_at.append(settled)
+        return True
 
     # ------------------------------------------------------------------------------------------------- what it costs
 
@@ -104,13 +107,10 @@ class Moves:
         lost = card_seconds(victims, self.session.now)
         placed = [task for placement in statement.placements for task in placement.tasks]
         gained = sum(cards(task) for task in placed) * self.arguments.gain_hours * _CARD_HOUR
-        allowed = self.arguments.lost_max * _CARD_HOUR - self._spent()
-        return lost <= min(gained, allowed) and self._find_room([*_moved_now(self.session), *victims])
-
-    def _spent(self) -> int:
-        known = self.session.memory.of(SLOT)
-        earlier = known.lost if _holds(known, self.session.now) else 0
-        return earlier + _lost_now(self.session)
+        spent, budget = next_value(self.session), self.arguments.lost_max * _CARD_HOUR
+        if budget - spent.lost < lost <= budget:
+            self.session.changes_at.append(spent.since + WINDOW)
+        return lost <= min(gained, budget - spent.lost) and self._find_room([*_moved_now(self.session), *victims])
 
     # ------------------------------------------------------------------------------------------------- where they go
 
@@ -138,10 +138,6 @@ def _moved_now(session: Session) -> list[Task]:
     return [each.task for each, _ in session.accepted if isinstance(each, Eviction) and each.rule == RULE]
 
 
-def _lost_now(session: Session) -> int:
-    return card_seconds(_moved_now(session), session.now)
-
-
 def _holds(known: Spent, now: Instant) -> bool:
     since = past(known.since, now)
     return since is not None and now < since + WINDOW
@@ -149,7 +145,7 @@ def _holds(known: Spent, now: Instant) -> bool:
 
 def next_value(session: Session) -> Spent:
     """What the next cycle knows: the cost of this window's moves."""
-    known, lost = session.memory.of(SLOT), _lost_now(session)
+    known, lost = session.memory.of(SLOT), card_seconds(_moved_now(session), session.now)
     if _holds(known, session.now):
         return Spent(known.since, known.lost + lost)
     return Spent(session.now, lost) if lost else Spent()

@@ -17,6 +17,7 @@ from tests.unit.scheduling.clusters import (
 
 from pumice import instant
 from pumice.scheduling.core.memory import EMPTY
+from pumice.scheduling.evicting import backoff
 from pumice.scheduling.evicting.moving import SLOT, Spent
 
 MOVABLE = {"annotations": {"pumice.dev/movable": "true"}}
@@ -113,14 +114,24 @@ def test_there_is_a_budget_by_the_hour():
     decisions = plan_for(*world, policy=consolidating(maxLostGpuHours=3))
     assert decisions.memory.of(SLOT) == Spent(NOW, 2 * 3600)
     again = {"policy": consolidating(maxLostGpuHours=3), "memory": decisions.memory}
-    assert not plan_for(*world, **again, now=NOW + 30 * instant.SECOND).evictions
+    too_soon = plan_for(*world, **again, now=NOW + 30 * instant.SECOND)
+    assert (too_soon.evictions, too_soon.next_change) == ((), NOW + instant.HOUR)
     later = EMPTY.after([(SLOT, Spent(NOW - 2 * instant.HOUR, 2 * 3600))])[0]
     assert plan_for(*world, policy=consolidating(maxLostGpuHours=3), memory=later).evictions
 
 
 def test_a_gang_that_started_lately_is_left_alone():
+    """For the first hour after NOW: then there is a cycle, though nothing happens."""
     world = [nodes(2), runs("a", "n0"), runs("b", "n1"), wants()]
-    assert not plan_for(*world, policy=consolidating(minRuntimeSeconds=7200)).evictions
+    decisions = plan_for(*world, policy=consolidating(minRuntimeSeconds=7200))
+    assert (decisions.evictions, decisions.next_change) == ((), NOW + instant.HOUR)
+
+
+def test_where_moving_came_to_nothing_there_is_a_cycle_when_it_is_tried_again():
+    world = [nodes(2), runs("a", "n0"), runs("b", "n1"), wants()]
+    first = plan_for(*world, policy=consolidating(gainHours=0.1))
+    again = plan_for(*world, policy=consolidating(gainHours=0.1), memory=first.memory, now=NOW + instant.SECOND)
+    assert again.next_change == NOW + backoff.PAUSE_FIRST
 
 
 def test_a_gang_of_which_no_node_says_since_when_it_runs_counts_as_just_started_however_old_its_pods_are():
