@@ -62,7 +62,6 @@ class Pdb(Plugin):
     """
 
     essential = True
-
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
     watches = (Watch(PodDisruptionBudget),)
 

@@ -44,7 +44,6 @@ class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
     essential = True
-
     stays_open = StaysOpen.WHILE_NOBODY_WAITS
 
     def open(self, session: Session) -> None:
