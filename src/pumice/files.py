@@ -21,9 +21,8 @@ def read(name: str | os.PathLike[str], most: int) -> bytes:
 
 def read_stream(stream: BinaryIO, name: str, most: int) -> bytes:
     parts, left = [], most + 1
-    while left and (
-        part := stream.read(min(left, PART_BYTES))
-    ):  # Python takes memory for as much as it is asked to read
+    # Python takes memory for as much as it is asked to read.
+    while left and (part := stream.read(min(left, PART_BYTES))):
         parts.append(part)
         left -= len(part)
     data = b"".join(parts)

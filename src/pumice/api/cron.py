@@ -98,7 +98,8 @@ class Calendar(Value):
             CronSimError,
             StopIteration,
             OverflowError,
-        ):  # no such day in these months; nor in 50 years; nor in 9999
+        ):
+            # No such day in these months; nor in 50 years; nor in 9999.
             return None
 
 

@@ -82,9 +82,8 @@ _RESOURCE = click.option(
 
 @queue.command("list")
 @asks(namespace=(), watch=True)
-@click.option(
-    "-A", "--all-namespaces", is_flag=True, hidden=True, expose_value=False
-)  # queues are in none: as in kubectl
+# Queues are in none: as in kubectl.
+@click.option("-A", "--all-namespaces", is_flag=True, hidden=True, expose_value=False)
 @click.option("-n", "--namespace", default="", hidden=True, expose_value=False)
 @_RESOURCE
 @labelled

@@ -45,9 +45,8 @@ class CardSet:
 
     def __init__(self, cards: Iterable[Card]) -> None:
         self.cards: Sequence[Card] = tuple(cards)
-        self.kinds: Sequence[Card] = tuple(
-            card._replace(uuid="") for card in self.cards
-        )  # cards that are alike are equal
+        # Cards that are alike are equal.
+        self.kinds: Sequence[Card] = tuple(card._replace(uuid="") for card in self.cards)
         self.index = {card.uuid: number for number, card in enumerate(self.cards)}
 
 

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     Holding: TypeAlias = tuple[Instant | None, Instant | None, Amounts]  # since when, until when, how much
 
-OUR_NOTES = frozenset(
-    {names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION}
-)  # annotations that we write onto groups
+# Annotations that we write onto groups.
+OUR_NOTES = frozenset({names.VERDICT, names.ATTEMPT, names.LEADER, names.RUN, names.RESERVATION})
 _UNSAID = frozenset({None})
 TOGETHER_MAX = 4096  # sums of equal requests that are kept
 _INQUEUE, _RUNNING = PodGroupPhase.INQUEUE.value, PodGroupPhase.RUNNING.value

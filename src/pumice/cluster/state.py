@@ -98,12 +98,10 @@ class Snapshot(Value, eq=False):
     orphans: Mapping[str, Orphans]  # by the key of the group that they name and that does not exist
     rules: str  # a fingerprint of what decides which pods may be evicted for which, or where: nodes, queues, classes, budgets
     shifts: int  # rises with each change of such a rule that is in no fingerprint; begins anew with each process
-    seen_at: Mapping[str, Instant] = msgspec.field(
-        default_factory=dict
-    )  # attempts stamped in the future: when they were first seen
-    carried: dict[Hashable, Any] = msgspec.field(
-        default_factory=dict
-    )  # what was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there
+    # Attempts stamped in the future: when they were first seen.
+    seen_at: Mapping[str, Instant] = msgspec.field(default_factory=dict)
+    # What was worked out of earlier snapshots, to be brought up to date; nothing may depend on whether it is there.
+    carried: dict[Hashable, Any] = msgspec.field(default_factory=dict)
     lineage: Lineage | None = None  # says nothing of other gangs than its own: a copy of a snapshot may have some
 
     def kept(self, kind: Hashable, basis: object, make: Callable[[], T]) -> T:

@@ -20,9 +20,8 @@ class Lane:
 
     def __init__(self, slots: int) -> None:
         self.free = slots
-        self.parked: collections.deque[_Entry] = (
-            collections.deque()
-        )  # they have had their turn, and no room in the lane
+        # They have had their turn, and no room in the lane.
+        self.parked: collections.deque[_Entry] = collections.deque()
 
 
 _Entry: TypeAlias = "tuple[Rank, int, asyncio.Future[None], Lane]"

@@ -157,8 +157,8 @@ class Dashboard:
             response = await handler(request)
         except web.HTTPException as error:
             response = self._sorry(request, error.status, _CAUSES.get(error.status, error.reason))
-        except _Redirect as elsewhere:
-            response = web.Response(status=303, headers={"location": elsewhere.path})
+        except _Redirect as redirect:
+            response = web.Response(status=303, headers={"location": redirect.path})
         except Denied as denied:
             response = self._sorry(request, denied.status, str(denied))
         except PumiceError as error:

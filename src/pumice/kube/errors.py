@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from pumice.kube.transport import Request
 
 _UNAUTHORIZED = re.compile(r'User ".*" cannot ', re.DOTALL)
-_OUR_DENIAL = re.compile(
-    r'admission webhook "(?:[^"]*\.pumice\.dev|/[^"]*)" denied the request: .'
-)  # /path: that of `pumice up`
+# By the name of a webhook or, as `pumice up` calls its own, by a path.
+_OUR_DENIAL = re.compile(r'admission webhook "(?:[^"]*\.pumice\.dev|/[^"]*)" denied the request: .')
 _DENIAL = re.compile(r'^(?:\S+ "[^"]*" is forbidden: )?admission webhook "[^"]*" denied the request: ')
 MESSAGE_CHARS_MAX = 2_000  # an apiserver's longest useful sentence; a proxy's error page is cut
 
@@ -250,9 +249,8 @@ def _read_status(code: int, body: bytes) -> Status:
         # A proxy's page, or a handler that writes plain text: its first words are still the best cause we have.
         text = body[: 4 * MESSAGE_CHARS_MAX].decode(errors="replace").strip()
         return Status(message=text, code=code)
-    if (
-        not status.message and not status.reason
-    ):  # of a program behind the server's proxy, which says it in words of its own
+    # It comes from a program behind the server's proxy, which says it in words of its own.
+    if not status.message and not status.reason:
         status = msgspec.structs.replace(status, message=_error_of(body))
     if status.code == code:
         return status

@@ -156,7 +156,8 @@ class HttpExtender:
             except (
                 ConnectionError,
                 http.client.BadStatusLine,
-            ):  # it was closed between two calls: not the extender's fault
+            ):
+                # It was closed between two calls: not the extender's fault.
                 self.close()
         self._kept = self._connect()
         return self._post(self._kept, verb, body)

@@ -90,9 +90,8 @@ class Served(Value):
     meters: Meters | None = None  # instead of its own: where nobody reads them
     prices: Mapping[str, float] = msgspec.field(default_factory=dict)  # dollars per hour: a card, a core, a GiB
     grace_s: int = cycle.GRACE_SECONDS  # how long a gang whose commit was cut short may stay incomplete
-    eviction_settings: EvictionSettings = msgspec.field(
-        default_factory=EvictionSettings
-    )  # towards pods that have to go
+    # What is done where a pod that has to go is refused its eviction.
+    eviction_settings: EvictionSettings = msgspec.field(default_factory=EvictionSettings)
     memory_place: MemoryPlace | None = None  # where persistent memory is kept; None: it ends with the process
     flight: Unrecorded = NOBODY  # keeps what every cycle is planned from
 

@@ -88,9 +88,8 @@ class Forecast(Struct):
     p90: str = ""  # in nine of ten cases by then
     ahead: int = 0  # gangs that run now and are expected to end before it starts
     without_estimate: int = 0  # of those
-    nodes: Mapping[str, int] = msgspec.field(
-        default_factory=dict
-    )  # its pods by node if all goes as expected, some of them
+    # Its pods by node if all goes as expected, some of them.
+    nodes: Mapping[str, int] = msgspec.field(default_factory=dict)
 
 
 class ForecastScore(Struct):

@@ -153,9 +153,8 @@ class ForecastRecord(msgspec.Struct, frozen=True):
     since: int
     forecasts: int
     held: float | None  # the part of the gangs that had started by the second time; None without any
-    off_s: int | None = msgspec.field(
-        name="offSeconds"
-    )  # half of them started no further than this from the likely time
+    # Half of them started no further than this from the likely time.
+    off_s: int | None = msgspec.field(name="offSeconds")
 
 
 class Usage(msgspec.Struct, frozen=True):

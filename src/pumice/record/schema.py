@@ -146,9 +146,8 @@ GAPS = Table(
     Column("rows", Integer, nullable=False),
 )
 
-STALE_HOURS = Table(
-    "stale_hours", METADATA, Column("hour", BigInteger, primary_key=True, autoincrement=False)
-)  # to be summed up again
+# Hours that are to be summed up again.
+STALE_HOURS = Table("stale_hours", METADATA, Column("hour", BigInteger, primary_key=True, autoincrement=False))
 
 FACTS = Table(  # about the record itself: until when it was kept up to date, and of which cluster
     "facts",

@@ -120,9 +120,8 @@ class Reviewer:
             return refuse_response(request, f"{request['operation']}: expected one of {', '.join(sorted(_ALL))}")
         if problem := excess(request.get("object") or {}):
             is_old = _spec(request.get("object")) == _spec(request.get("oldObject"))
-            return (
-                allow_response(request) if is_old else refuse_response(request, problem)
-            )  # it may have been made before there was a limit
+            # It may have been made before there was a limit.
+            return allow_response(request) if is_old else refuse_response(request, problem)
         question = Request(
             Operation(request["operation"]),
             new=request.get("object"),

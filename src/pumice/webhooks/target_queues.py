@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 PodGroups: TypeAlias = Callable[[str, str], PodGroup | None]  # by namespace and name
 JobFlows: TypeAlias = Callable[[str], Iterable[JobFlow]]  # of a namespace
 
+# Annotations that lead a pod to a queue.
 LEADING: Final = (
     names.QUEUE_NAME,
     names.GROUP_NAME,
     names.VOLCANO_GROUP_NAME,
-)  # annotations that lead a pod to a queue
+)
 QUEUES_MAX: Final = 64  # of one object: each is a question to the API server
 
 

@@ -63,9 +63,8 @@ def plan_objects(view: JobView, job: Job, roster: Roster, status: JobStatus, pro
     claims = volumes.claims(job, view.claims)
     forwarding = _forwarding(view, job)
     if any(isinstance(each, Patch) for each in claims.operations) or forwarding:
-        return Desired(
-            first=(*claims.operations, *forwarding)
-        )  # the Job's version changes: the rest is planned after that
+        # The Job's version changes: the rest is planned after that.
+        return Desired(first=(*claims.operations, *forwarding))
     complaints, again_at = _complaints(view, job)
     try:
         plugins = plugins_of(job)

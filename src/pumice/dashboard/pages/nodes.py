@@ -69,10 +69,10 @@ async def data(request: PageRequest) -> Mapping[str, Any]:
     by, inside, chosen = request.choice("by", "queue", "gang"), request.text("in"), request.text("node")
     resource = figures.main_resource(state.totals)
     groups = grouped(state.nodes)
-    painter = _GangLooks(state, resource, by)
+    gangs = _GangLooks(state, resource, by)
     kept = {"by": by if by != "queue" else "", "in": inside}
     found = [
-        _frame(name, nodes, painter, kept, drawn=name == inside or len(state.nodes) <= NODES_DRAWN_MAX)
+        _frame(name, nodes, gangs, kept, drawn=name == inside or len(state.nodes) <= NODES_DRAWN_MAX)
         for name, nodes in groups.items()
         if not inside or name == inside
     ]
@@ -83,10 +83,10 @@ async def data(request: PageRequest) -> Mapping[str, Any]:
         "inside": inside,
         "noun": figures.noun(resource),
         "may_see": request.sees.nodes,
-        "legend": painter.legend(),
-        "unnamed": sum(look == figures.REST for look in painter.looks.values()),
+        "legend": gangs.legend(),
+        "unnamed": sum(look == figures.REST for look in gangs.looks.values()),
         "node": node,
-        "there": painter.there(node) if node is not None else (),
+        "there": gangs.there(node) if node is not None else (),
         "square": SQUARE,
         "link": lambda **changed: _link(kept, **changed),
         "nodes": len(state.nodes),
@@ -160,46 +160,44 @@ class _GangLooks:
         ]
 
 
-def _frame(
-    name: str, nodes: Sequence[model.Node], painter: _GangLooks, kept: Mapping[str, str], *, drawn: bool
-) -> Frame:
-    used = sum(figures.part(each.used, painter.resource) for each in nodes)
-    total = sum(figures.part(each.allocatable, painter.resource) for each in nodes)
+def _frame(name: str, nodes: Sequence[model.Node], gangs: _GangLooks, kept: Mapping[str, str], *, drawn: bool) -> Frame:
+    used = sum(figures.part(each.used, gangs.resource) for each in nodes)
+    total = sum(figures.part(each.allocatable, gangs.resource) for each in nodes)
     return Frame(
         name=name,
         nodes=len(nodes),
         used=used,
         total=total,
         closed=sum(each.closed for each in nodes),
-        bars=figures.bar(_shares(nodes, painter), total),
-        tiles=tuple(_tile(each, painter, kept) for each in nodes) if drawn else (),
+        bars=figures.bar(_shares(nodes, gangs), total),
+        tiles=tuple(_tile(each, gangs, kept) for each in nodes) if drawn else (),
         link=_link(kept, **{"in": name}),
     )
 
 
-def _shares(nodes: Iterable[model.Node], painter: _GangLooks) -> list[tuple[str, float]]:
+def _shares(nodes: Iterable[model.Node], gangs: _GangLooks) -> list[tuple[str, float]]:
     sums: dict[str, float] = collections.defaultdict(float)
     for node in nodes:
         for gang, held in node.devices.items():
-            sums[painter.look(gang)] += figures.part(held, painter.resource)
-        known = sum(figures.part(held, painter.resource) for held in node.devices.values())
-        sums["other"] += max(figures.part(node.used, painter.resource) - known, 0.0)
+            sums[gangs.look(gang)] += figures.part(held, gangs.resource)
+        known = sum(figures.part(held, gangs.resource) for held in node.devices.values())
+        sums["other"] += max(figures.part(node.used, gangs.resource) - known, 0.0)
     return sorted(sums.items(), key=lambda item: (item[0] == "other", item[0]))
 
 
-def _tile(node: model.Node, painter: _GangLooks, kept: Mapping[str, str]) -> Tile:
-    used, total = (figures.part(held, painter.resource) for held in (node.used, node.allocatable))
-    count = min(-(-int(total * 1000) // 1000), SQUARES_MAX) if painter.resource != "cpu" else 0
+def _tile(node: model.Node, gangs: _GangLooks, kept: Mapping[str, str]) -> Tile:
+    used, total = (figures.part(held, gangs.resource) for held in (node.used, node.allocatable))
+    count = min(-(-int(total * 1000) // 1000), SQUARES_MAX) if gangs.resource != "cpu" else 0
     step = SQUARE + GAP
     corners = tuple((place % ROW_SQUARES * step, place // ROW_SQUARES * step) for place in range(count))
     cores, busy = figures.part(node.allocatable, "cpu"), figures.part(node.used, "cpu")
-    words = f"{node.name}: {figures.number(used)} of {figures.number(total)} {figures.noun(painter.resource)} used"
+    words = f"{node.name}: {figures.number(used)} of {figures.number(total)} {figures.noun(gangs.resource)} used"
     return Tile(
         node=node,
         used=used,
         total=total,
         squares=corners,
-        pieces=tuple(_pieces(node, used, corners, painter)),
+        pieces=tuple(_pieces(node, used, corners, gangs)),
         width=ROW_SQUARES * step - GAP,
         height=max(-(-count // ROW_SQUARES), 1) * step - GAP,
         cpu=round(min(busy / cores, 1.0) * 100, 1) if cores else 0.0,
@@ -208,9 +206,9 @@ def _tile(node: model.Node, painter: _GangLooks, kept: Mapping[str, str]) -> Til
     )
 
 
-def _pieces(node: model.Node, used: float, corners: Sequence[tuple[int, int]], painter: _GangLooks) -> Iterable[Piece]:
+def _pieces(node: model.Node, used: float, corners: Sequence[tuple[int, int]], gangs: _GangLooks) -> Iterable[Piece]:
     """Each holder's units laid over the squares one after the other; a fraction fills a part of a square."""
-    holders = [(gang, figures.part(held, painter.resource)) for gang, held in node.devices.items()]
+    holders = [(gang, figures.part(held, gangs.resource)) for gang, held in node.devices.items()]
     known = sum(held for _, held in holders)
     if used > known:
         holders.append(("others", used - known))
@@ -225,7 +223,7 @@ def _pieces(node: model.Node, used: float, corners: Sequence[tuple[int, int]], p
                 x=round(x + (at - place) * SQUARE, 2),
                 y=y,
                 width=round((stop - at) * SQUARE, 2),
-                look=painter.look(gang),
-                title=painter.title(gang),
+                look=gangs.look(gang),
+                title=gangs.title(gang),
             )
             at = stop

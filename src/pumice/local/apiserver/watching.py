@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 BOOKMARK_INTERVAL_S = 60.0  # a real server's interval
 WATCH_SECONDS_DEFAULT = 1800.0
-CHUNK_BYTES_MAX = (
-    256 * 2**10
-)  # lines are joined up to this size, so that one slow reader does not hold a copy of everything
+# Lines are joined up to this size, so that one slow reader does not hold a copy of everything.
+CHUNK_BYTES_MAX = 256 * 2**10
 
 
 class Watch(Value):
@@ -52,7 +51,7 @@ async def stream(
         yield chunk
     loop = asyncio.get_running_loop()
     end, next_bookmark = loop.time() + watch.seconds, loop.time() + BOOKMARK_INTERVAL_S
-    bell = _Wakeup()
+    wakeup = _Wakeup()
     while True:
         news = history.news()
         changes = history.read(position, up_to=store.settled)
@@ -72,7 +71,7 @@ async def stream(
             next_bookmark = now + BOOKMARK_INTERVAL_S
             yield line("BOOKMARK", watch.bookmark(max(version, store.settled), False))
             continue
-        await bell.wait(news, min(end, next_bookmark if watch.bookmarks else end))
+        await wakeup.wait(news, min(end, next_bookmark if watch.bookmarks else end))
 
 
 class _Wakeup:

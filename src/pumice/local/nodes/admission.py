@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from pumice.api.pods import Pod
     from pumice.cluster.amounts import Amounts, MutableAmounts
 
+# In the order in which they are checked.
 _BUILT_IN = (
     amounts.PODS,
     amounts.CPU,
     amounts.MEMORY,
     amounts.EPHEMERAL_STORAGE,
-)  # in the order in which they are checked
+)
 
 
 class Rejection(NamedTuple):

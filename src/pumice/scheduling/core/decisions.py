@@ -313,9 +313,8 @@ class Decisions(Value):
     rings: tuple[tuple[str, ...], ...] = ()  # gangs that have evicted one another within an hour, and do so again
     claims: tuple[Claim, ...] = ()
     unclaims: Mapping[str, str] = msgspec.field(default_factory=dict)  # gang -> why its claim is over
-    admitted: Mapping[str, str] = msgspec.field(
-        default_factory=dict
-    )  # gang -> uid of its group, which waited until now
+    # Gang -> uid of its group, which waited until now.
+    admitted: Mapping[str, str] = msgspec.field(default_factory=dict)
     releases: tuple[Release, ...] = ()
     ungated: tuple[Task, ...] = ()  # pods whose queue has a share for them: the gate that held them back goes
     pipelined: Mapping[str, str] = msgspec.field(default_factory=dict)  # pod key -> node
@@ -333,6 +332,5 @@ class Decisions(Value):
     metrics: Mapping[str, Mapping[tuple[str, ...], float]] = msgspec.field(default_factory=dict)  # of plugins
     failures: tuple[Failure, ...] = ()  # of plugins; what they broke on was planned without
     queues: Mapping[str, Amounts] = msgspec.field(default_factory=dict)  # allocated, descendants included
-    orphans: Mapping[str, tuple[PodVerdict, ...]] = msgspec.field(
-        default_factory=dict
-    )  # by the group that is not there
+    # By the group that is not there.
+    orphans: Mapping[str, tuple[PodVerdict, ...]] = msgspec.field(default_factory=dict)

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 PAUSE_FIRST = 2 * instant.SECOND
 PAUSE_MAX = instant.MINUTE
-PAUSE_BEHIND_MAX = (
-    10 * instant.MINUTE
-)  # where there is more to find out than time: else the first would have every turn
+# Where there is more to find out than time: else the first would have every turn.
+PAUSE_BEHIND_MAX = 10 * instant.MINUTE
 BACKOFFS_MAX = 3_000  # of about 170 bytes each; beyond it those that end first are dropped, and tried again too early
 
 

@@ -40,9 +40,8 @@ class Arguments(Domains, frozen=True):
     lost_max: Hours = msgspec.field(name="maxLostGpuHours", default=8.0)  # within an hour, by all moves together
     gain_hours: Hours = msgspec.field(name="gainHours", default=1.0)  # that a gang is held to wait for without the move
     gangs_max: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="maxGangs", default=1)  # served in one cycle
-    settled_s: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(
-        name="minRuntimeSeconds", default=600
-    )  # a gang that started later is left alone
+    # A gang that started later is left alone.
+    settled_s: Annotated[int, msgspec.Meta(ge=0)] = msgspec.field(name="minRuntimeSeconds", default=600)
 
 
 class Spent(msgspec.Struct, frozen=True):

@@ -163,9 +163,8 @@ def _slices(parts: Iterable[Sized]) -> Iterator[tuple[int, int]]:
 
 
 def of(snapshot: Snapshot) -> RunningPods:
-    pods: RunningPods = (
-        snapshot.carried.pop(RunningPods, None) or RunningPods()
-    )  # not left there half brought up to date
+    # Taken out, so that it is not left there half brought up to date if this fails.
+    pods: RunningPods = snapshot.carried.pop(RunningPods, None) or RunningPods()
     if pods.is_worn:
         pods = RunningPods()
     pods.follow(snapshot)

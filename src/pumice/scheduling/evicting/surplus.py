@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 def plan_for(session: Session, gang: GangState, rule: str) -> Statement | None:
     """The plan by which the gang starts, with as few victims as it can do with, those first that lose the least work."""
     spared = session.points.shuffled.allowed(list(_spared(session, gang)))
-    spared.sort(
-        key=lambda task: lost_work.card_seconds([task], session.now)
-    )  # of equals the last members still go first
+    # Of equals the last members still go first.
+    spared.sort(key=lambda task: lost_work.card_seconds([task], session.now))
     if not spared:
         return None
     statement = session.statement(gang)

@@ -33,9 +33,8 @@ class VictimColumns:
         self.position = pods.position  # the number of a gang, by key
         self.gangs = pods.gangs
         known = pods.in_queues(session.queues)[pods.gang]
-        self._own = (
-            None if known.all() else np.flatnonzero(known)
-        )  # the rows of `pods` that are rows here, where some are not
+        # The rows of `pods` that are rows here, where some are not.
+        self._own = None if known.all() else np.flatnonzero(known)
         rows = slice(None) if self._own is None else self._own
         self.tasks: Sequence[Task] = pods.tasks if self._own is None else [pods.tasks[row] for row in self._own]
         self.gang: Indexes = pods.gang[rows]

@@ -117,9 +117,8 @@ class _Tier:
         self.chosen: Mask = np.zeros(len(view), dtype=bool)
         self.some: Mask = np.zeros(len(view.nodes), dtype=bool)
         self.none: Mask = np.ones(len(view.nodes), dtype=bool)
-        self.exact: Mask = np.zeros(
-            len(view.nodes), dtype=bool
-        )  # `chosen` is what is chosen, and not only a bound of it
+        # `chosen` is what is chosen, and not only a bound of it.
+        self.exact: Mask = np.zeros(len(view.nodes), dtype=bool)
         self.ended: Mask = np.zeros(len(view.nodes), dtype=bool)
 
     def add(self, hook: Hook[TaskVote], key: Hashable) -> None:

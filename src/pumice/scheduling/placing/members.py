@@ -116,9 +116,8 @@ def _next_run(session: Session, sub: SubState, waiting: list[Task]) -> tuple[lis
     most = session.until_ready(sub, first.role, len(waiting))
     if most > LONG_RUN and _needs_all(sub):
         allowed = session.points.allocatable.of(session.queue_of(sub.gang), shape, most)
-        if (
-            not allowed
-        ):  # the run is refused as it is, and the gang with it: whether filters tell its members apart is no matter
+        # The run is refused as it is, and the gang with it: whether filters tell its members apart is no matter.
+        if not allowed:
             alike = itertools.takewhile(lambda task: (task.request, task.role) == (first.request, first.role), waiting)
             return list(alike), shape
         if allowed >= most:

@@ -118,9 +118,8 @@ class ResourceStrategyFit(Plugin):
     def open(self, session: Session) -> None:
         self.session = session
         self.axis = session.room.table.axis
-        self._by_known_name = functools.cache(
-            self._by_name
-        )  # of this cycle's plugin: a cache of the class would keep it
+        # The cache belongs to this cycle's plugin: one of the class would keep the plugin.
+        self._by_known_name = functools.cache(self._by_name)
         self._strategies: dict[tuple[str, str], dict[str, Strategy] | None] = {}
         self._scarce: dict[tuple[int, ...], Scores] = {}  # of all nodes, by the resources that a pod asks for
         on = session.on

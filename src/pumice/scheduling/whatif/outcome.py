@@ -29,19 +29,16 @@ class Outcome(Struct, frozen=True, rename="camel"):
     """What one cycle would do there that it does not do here, by gang and with numbers of pods."""
 
     starts: Mapping[str, int] = msgspec.field(default_factory=dict)
-    admitted: Mapping[str, int] = msgspec.field(
-        default_factory=dict
-    )  # had no pods yet: they would be made; with how many must start together
+    # Gangs that have no pods yet: theirs would be made; with how many must start together.
+    admitted: Mapping[str, int] = msgspec.field(default_factory=dict)
     starts_no_more: Mapping[str, int] = msgspec.field(default_factory=dict)  # it starts as things are
     evicted: Mapping[str, int] = msgspec.field(default_factory=dict)
     evicted_no_more: Mapping[str, int] = msgspec.field(default_factory=dict)
-    displaced: Mapping[str, bool] = msgspec.field(
-        default_factory=dict
-    )  # had pods on a drained node; whether it starts again
+    # Gangs that have pods on a drained node; whether each starts again.
+    displaced: Mapping[str, bool] = msgspec.field(default_factory=dict)
     waiting: int = 0  # gangs that go on waiting
     at: str = ""  # the moment from which was looked ahead
-    forecasts: Mapping[str, StartTimes] = msgspec.field(
-        default_factory=dict
-    )  # some of those that wait as things are or there
+    # Some of those that wait as things are or there.
+    forecasts: Mapping[str, StartTimes] = msgspec.field(default_factory=dict)
     not_forecast: int = 0  # gangs in line that nobody looked ahead for
     no_forecast: str = ""  # why nobody looked ahead at all

@@ -121,9 +121,8 @@ class _Subject:
         self.reasons = report.reasons
         self.codes = {reason.code for reason in report.reasons}
         self.room = report.room
-        self.of_others = (
-            1 if report.position > LONG_LINE else CANDIDATES_MAX
-        )  # changes that those ahead may profit from
+        # Changes that those ahead may profit from.
+        self.of_others = 1 if report.position > LONG_LINE else CANDIDATES_MAX
         self.waiting = [task for task in self.gang.tasks if task.status is Status.PENDING]
         self.held = sum(self.gang.counts[status] for status in OCCUPYING)
         self.short = [each.resource for shape in report.room for each in shape.short]

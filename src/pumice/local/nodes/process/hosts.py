@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from pumice.local.nodes.process.podspec import ProcessPod
 
 CLUSTER_DOMAIN = "cluster.local"
-BLANKED_BYTES_MAX = (
-    64 * 2**10
-)  # of comments; beyond it the file is written anew, and a reader may miss a name just then
+# So much of a file may be comments; beyond it the file is written anew, and a reader may miss a name just then.
+BLANKED_BYTES_MAX = 64 * 2**10
 
 _HEAD = (
     "# kept by the node's agent; changes are lost\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"

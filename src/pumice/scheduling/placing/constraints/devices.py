@@ -97,9 +97,8 @@ class Inventory:
         self.counters: dict[tuple[str, str, str, str], int] = {}
         self.by_id: dict[DeviceId, Offered] = {}
         for driver, slices in self._pools():
-            with contextlib.suppress(
-                quantity.QuantityError
-            ):  # whoever wrote such a slice must not cost others their devices
+            # Whoever wrote such a slice must not cost others their devices.
+            with contextlib.suppress(quantity.QuantityError):
                 self._offer(driver, slices)
 
     def claim(self, key: str) -> ResourceClaim | None:

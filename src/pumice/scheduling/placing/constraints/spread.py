@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 NO_DOMAINS = 2**31 - 1  # what counts as the emptiest domain where there is none
+# Of pods that a Service or a workload selects and that say nothing themselves.
 DEFAULT_SKEWS = (
     (HOSTNAME, 3),
     (ZONE, 5),
-)  # of pods that a Service or a workload selects and that say nothing themselves
+)
 
 
 class Rule(Value, eq=False):
