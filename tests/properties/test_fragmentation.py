@@ -5,10 +5,10 @@ import random
 import numpy as np
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.properties.members import place_members
 from tests.unit.scheduling.clusters import a_gang, a_node, a_pod, policy, session_for
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing.placement import Pairs
 
 GPU = "nvidia.com/gpu"
@@ -72,19 +72,8 @@ def a_session(seed):
 
 def places(session, most):
     """Where the waiting members of all gangs go, at most so many per operation."""
-    found = []
     statement = session.statement()
-    for gang in session.gangs.values():
-        members = session.in_placement_order(gang.tasks_in(Status.PENDING))
-        while members:
-            shape = session.shape(members[0])
-            chosen = session.placer.fill(shape, min(most, len(members)), None, members[0])
-            if not chosen.nodes:
-                break
-            batch, members = members[: len(chosen.nodes)], members[len(chosen.nodes) :]
-            statement.place(Placement(gang, shape, batch, chosen.nodes, Status.ALLOCATED))
-            found += chosen.nodes
-    return found
+    return [node for gang in session.gangs.values() for node in place_members(session, statement, gang, most)]
 
 
 @given(st.integers(min_value=0, max_value=2**32))

@@ -4,10 +4,9 @@ import random
 
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.properties.members import place_members
 from tests.unit.scheduling.clusters import a_gang, a_hyper_node, a_node, a_pod, policy, session_for
 
-from pumice.cluster.tasks import Status
-from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing import topology
 
 
@@ -69,18 +68,9 @@ def a_session(chance):
 
 def places(session, most):
     """Where the waiting members go, at most so many per operation."""
-    gang = session.gangs["default/g"]
+    gang, statement = session.gangs["default/g"], session.statement()
     assert topology.prepare(session, gang) is None
-    members = session.in_placement_order(gang.tasks_in(Status.PENDING))
-    statement, found = session.statement(), []
-    while members:
-        shape = session.shape(members[0])
-        chosen = session.placer.fill(shape, min(most, len(members)), None, members[0])
-        if not chosen.nodes:
-            break
-        batch, members = members[: len(chosen.nodes)], members[len(chosen.nodes) :]
-        statement.place(Placement(gang, shape, batch, chosen.nodes, Status.ALLOCATED))
-        found += chosen.nodes
+    found = place_members(session, statement, gang, most)
     statement.rollback()
     return found
 

@@ -13,12 +13,18 @@ from pumice.scheduling.core import builtin, cycle
 POLICY = builtin.parse(builtin.TEXT, "built-in policy")
 
 
-@given(worlds())
-def test_the_view_says_of_every_gang_what_was_decided(world):
+def publish(world, views, number=1):
+    """What a cycle in this world was planned from, and what it decided; the views have it."""
     snapshot = a_cluster(*world.objects).snapshot()
     decisions = cycle.plan(snapshot, POLICY, now=NOW)
+    views.publish(build.Cycle(number=number, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    return snapshot, decisions
+
+
+@given(worlds())
+def test_the_view_says_of_every_gang_what_was_decided(world):
     views = build.Views()
-    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    snapshot, decisions = publish(world, views)
     state = views.state()
     assert [each.key for each in state.gangs] == list(decisions.gangs)
     bound = {bind.task.key: bind.node for commit in decisions.commits for bind in commit.binds}
@@ -37,10 +43,8 @@ def test_the_view_says_of_every_gang_what_was_decided(world):
 
 @given(worlds())
 def test_nodes_hold_what_their_pods_ask_for(world):
-    snapshot = a_cluster(*world.objects).snapshot()
-    decisions = cycle.plan(snapshot, POLICY, now=NOW)
     views = build.Views()
-    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    snapshot, decisions = publish(world, views)
     held = collections.defaultdict(list)
     for node, tasks in zip(snapshot.nodes.names, snapshot.nodes.tasks, strict=True):
         held[node] += [task.request.amounts for task in tasks]
@@ -64,9 +68,7 @@ def test_a_reader_of_changes_knows_what_a_reader_of_the_state_knows(first, secon
     """Whoever applies the lines of a stream has the whole state, in whatever order."""
     views, known, former = build.Views(), None, None
     for number, world in enumerate((first, second, first)):
-        snapshot = a_cluster(*world.objects).snapshot()
-        decisions = cycle.plan(snapshot, POLICY, now=NOW)
-        views.publish(build.Cycle(number=number, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+        publish(world, views, number)
         state = views.state()
         known = changes.apply(known, changes.between(former, state), kept=build.ATTEMPTS_KEPT_MAX)
         former = state
@@ -79,10 +81,8 @@ def test_a_reader_of_changes_knows_what_a_reader_of_the_state_knows(first, secon
 
 @given(worlds())
 def test_who_sees_one_namespace_reads_no_name_of_another(world):
-    snapshot = a_cluster(*world.objects).snapshot()
-    decisions = cycle.plan(snapshot, POLICY, now=NOW)
     views = build.Views()
-    views.publish(build.Cycle(number=1, at=NOW, snapshot=snapshot, decisions=decisions, policy=POLICY))
+    publish(world, views)
     state = views.state()
     for own in {each.namespace for each in state.gangs}:
         seen = selection.Selection(namespaces=frozenset({own})).apply(state)

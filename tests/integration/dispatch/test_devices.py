@@ -1,10 +1,10 @@
 """Devices and volumes before binds, and what becomes of them when a bind comes to nothing; on the embedded server under virtual time."""
 
 import asyncio
-import itertools
 import random
 
 import pytest
+from tests.integration.dispatch.network import LATE, LOST, NEVER_SENT, Network, calls_to, status
 
 from pumice import instant
 from pumice.api import names
@@ -18,7 +18,6 @@ from pumice.cluster.state import Cluster
 from pumice.dispatch import takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.preparations import PREPARED_S_MAX
-from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
@@ -26,51 +25,12 @@ from pumice.runtime import Runtime
 from pumice.scheduling.core.decisions import Bind, DeviceChoice, GangCommit, VolumeChoice
 
 NOON = instant.parse_instant("2026-01-31T12:00:00Z")
-LOST = errors.Unreachable("the answer was lost", acted=True)
-NEVER_SENT = errors.Unreachable("connection refused", acted=False)
 
 
 def card(number):
     """An allocation of one card of n1."""
     result = {"request": "one", "driver": "cards", "pool": "n1", "device": f"card-{number}"}
     return {"devices": {"results": [result]}}
-
-
-def status(code):
-    return errors.from_status(errors.Status(code=code, reason="Said", message="so"), asked="something")
-
-
-class Network:
-    """Between a client and the server. `harm(request)` says what becomes of a call: None (nothing), or an error instead of the answer.
-
-    `late` holds calls whose sender has given up: they arrive when the test lets them.
-    """
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.harm = lambda request: None
-        self.late = []
-        self.calls = []
-
-    async def call(self, request):
-        self.calls.append((request.method, request.path))
-        harm = self.harm(request)
-        if harm == "late":
-            self.late.append(request)
-            raise LOST
-        if harm is not None and not errors.is_open(harm):
-            raise harm
-        response = await self.inner.call(request)
-        if harm is not None:
-            raise harm
-        return response
-
-    async def arrive(self):
-        """What was late; the statuses of the answers that nobody hears."""
-        return [(await self.inner.call(request)).status for request in self.late]
-
-    async def close(self):
-        await self.inner.close()
 
 
 class Place:
@@ -160,14 +120,6 @@ def play(body, *names_):
             await body(place)
 
     clock.run(main())
-
-
-def calls_to(end, *harms, method=None):
-    """What becomes of the first calls whose path ends so, one after the other; without harms, each is refused."""
-    left = iter(harms) if harms else itertools.repeat(status(403))
-    return lambda request: (
-        next(left, None) if request.path.endswith(end) and request.method == (method or request.method) else None
-    )
 
 
 def writes_to(claim, *harms):
@@ -299,7 +251,7 @@ def test_a_write_without_an_answer_is_sent_again_until_it_is_known():
 
 def test_a_write_that_arrives_after_everything_was_given_back_is_void():
     async def body(place):
-        refused, late = calls_to("/binding"), writes_to("a", "late")
+        refused, late = calls_to("/binding"), writes_to("a", LATE)
         place.network.harm = lambda request: refused(request) or late(request)
         await place.commit(a=devices("a", 0))
         assert len(place.failures) == 1
@@ -311,7 +263,7 @@ def test_a_write_that_arrives_after_everything_was_given_back_is_void():
 
 def test_while_a_write_may_arrive_a_refusal_is_no_answer():
     async def body(place):
-        place.network.harm = writes_to("a", "late", status(403), status(409))
+        place.network.harm = writes_to("a", LATE, status(403), status(409))
         await place.commit(a=devices("a", 0))
         assert place.failures == []
         assert await place.network.arrive() == [409]
@@ -351,7 +303,7 @@ async def take_over(place):
 
 def test_devices_that_a_former_leader_writes_too_late_are_given_to_nobody():
     async def body(place):
-        place.network.harm = writes_to("a", *["late"] * 9)
+        place.network.harm = writes_to("a", *[LATE] * 9)
         former = asyncio.create_task(place.commit(a=devices("a", 0)))
         await place.clock.sleep(1)
         former.cancel()

@@ -4,6 +4,7 @@ import asyncio
 import random
 
 import pytest
+from tests.integration.dispatch.network import LOST, NEVER_SENT, Network, calls_to, nobody_waits
 
 from pumice import instant
 from pumice.api.changes import BindFailed, Upserted
@@ -14,7 +15,6 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.state import Cluster
 from pumice.dispatch.binder import BIND_WINDOW, Binder
 from pumice.dispatch.locks import RETRY_S, TAKE_S_MAX, NodeLocks, NotLocked
-from pumice.kube import errors
 from pumice.kube.client import Client
 from pumice.local.apiserver.local import LocalTransport
 from pumice.local.apiserver.server import Server, Settings
@@ -28,10 +28,10 @@ LOCK = "hamivgpu"
 class Place:
     """A server with node n1, a binder, and what the binder has learnt."""
 
-    def __init__(self, client, clock, transport):
+    def __init__(self, client, clock, network):
         self.client = client
         self.clock = clock
-        self.transport = transport
+        self.network = network
         self.said = []
         runtime = Runtime(
             clock=clock, chance=random.Random(3), log=lambda event, **facts: self.said.append((event, facts))
@@ -73,41 +73,15 @@ class Place:
         return sorted(pod.metadata.name for pod in listed.items if pod.spec.node_name)
 
 
-class Harmed:
-    """A transport whose answers a test may lose or replace, by `harm(request)`; None harms nothing."""
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.harm = lambda request: None
-        self.delay = nobody_waits  # after the server has acted
-
-    async def call(self, request):
-        harm = self.harm(request)
-        if isinstance(harm, errors.Unreachable) and not harm.acted:
-            raise harm
-        response = await self.inner.call(request)
-        await self.delay(request)
-        if harm is not None:
-            raise harm
-        return response
-
-    async def close(self):
-        await self.inner.close()
-
-
-async def nobody_waits(request):
-    pass
-
-
 def play(body):
     clock = VirtualClock(NOON)
 
     async def main():
         async with Server(Settings(now=clock.now, chance=random.Random(0))) as server:
-            transport = Harmed(LocalTransport(server))
-            client = Client(transport, clock=clock, chance=random.Random(1))
+            network = Network(LocalTransport(server))
+            client = Client(network, clock=clock, chance=random.Random(1))
             await client.create(Node, {"metadata": {"name": "n1"}})
-            await body(Place(client, clock, transport))
+            await body(Place(client, clock, network))
 
     clock.run(main())
 
@@ -183,7 +157,7 @@ def test_of_two_schedulers_one_gets_the_lock():
 def test_a_node_that_changes_between_look_and_write_is_looked_at_again():
     async def body(place):
         looks = []
-        inner = place.transport.inner
+        inner = place.network.inner
 
         class Busy:
             """Somebody labels the node right after it was first looked at."""
@@ -196,7 +170,7 @@ def test_a_node_that_changes_between_look_and_write_is_looked_at_again():
                         await place.client.patch(Node, "n1", {"metadata": {"labels": {"new": "label"}}})
                 return response
 
-        place.transport.inner = Busy()
+        place.network.inner = Busy()
         held = await place.locks.take("n1", LOCK)
         assert len(looks) == 2
         assert await place.lock() == held.text
@@ -206,17 +180,10 @@ def test_a_node_that_changes_between_look_and_write_is_looked_at_again():
 
 def test_a_lock_whose_answer_was_lost_is_ours_all_the_same():
     async def body(place):
-        lost = []
-
-        def lose_one(request):
-            if request.method == "PATCH" and not lost:
-                lost.append(request)
-                return errors.Unreachable("the reply was lost", acted=True)
-            return None
-
-        place.transport.harm = lose_one
+        place.network.harm = calls_to("/nodes/n1", LOST, method="PATCH")
         held = await place.locks.take("n1", LOCK)
-        assert (await place.lock(), len(lost)) == (held.text, 1)
+        assert await place.lock() == held.text
+        assert ("PATCH", "/api/v1/nodes/n1") in place.network.calls
 
     play(body)
 
@@ -273,9 +240,7 @@ def test_a_bind_that_fails_gives_the_lock_back():
 def test_a_bind_whose_reply_was_lost_keeps_the_lock_if_it_happened():
     async def body(place):
         await place.pods("p0")
-        place.transport.harm = lambda request: (
-            errors.Unreachable("the reply was lost", acted=True) if request.path.endswith("/binding") else None
-        )
+        place.network.harm = calls_to("/binding", LOST)
         await place.commit("p0")
         assert (await place.node_of("p0"), await place.lock() is not None) == ("n1", True)
 
@@ -285,9 +250,7 @@ def test_a_bind_whose_reply_was_lost_keeps_the_lock_if_it_happened():
 def test_a_bind_that_never_arrived_gives_the_lock_back():
     async def body(place):
         await place.pods("p0")
-        place.transport.harm = lambda request: (
-            errors.Unreachable("connection refused", acted=False) if request.path.endswith("/binding") else None
-        )
+        place.network.harm = calls_to("/binding", NEVER_SENT)
         await place.commit("p0")
         assert ([name for name, _ in place.failures], await place.lock()) == (["p0"], None)
 
@@ -316,9 +279,9 @@ async def cancelled_at(place, step):
             reached.set()
             await asyncio.sleep(3600)
 
-    place.transport.delay = wait_there
+    place.network.delay = wait_there
     await reached.wait()
-    place.transport.delay = nobody_waits
+    place.network.delay = nobody_waits
     committing.cancel()
     await asyncio.wait([committing])
     assert committing.cancelled()
