@@ -28,7 +28,7 @@ from pumice.runtime import Log, silent
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pumice.clock import Clock
     from pumice.kube.client import Client
@@ -44,6 +44,13 @@ _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 T = TypeVar("T", bound=Struct)
 News: TypeAlias = Upserted | Deleted | Relisted
+
+
+def objects_in(news: Iterable[News], struct: type[T]) -> Iterator[tuple[T, bool]]:
+    """The objects of a kind that news is about, each with whether it is gone."""
+    for change in news:
+        if not isinstance(change, Relisted) and isinstance(change.object, struct):
+            yield change.object, isinstance(change, Deleted)
 
 
 class Key(NamedTuple):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Namespace, Node
 from pumice.api.flow import JobFlow, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.scheduling import ROOT_QUEUE, PodGroup, Queue
 from pumice.api.validation import ClusterSize
+from pumice.kube.informer import objects_in
 from pumice.quantity import compare, parse_milli, parse_value
 
 if TYPE_CHECKING:
@@ -91,16 +91,14 @@ class InformerLookup:
 
     def _see_nodes(self, news: Sequence[News]) -> None:
         """Heartbeats change a node, but not what it has."""
-        for change in news:
-            if isinstance(change, Upserted) and isinstance(node := change.object, Node):
-                if self._allocatable.get(node.metadata.name) == node.status.allocatable:
-                    continue
-                self._allocatable[node.metadata.name] = node.status.allocatable
-            elif isinstance(change, Deleted) and isinstance(node := change.object, Node):
-                self._allocatable.pop(node.metadata.name, None)
-            else:
-                continue
-            self._size = None
+        for node, is_gone in objects_in(news, Node):
+            name = node.metadata.name
+            if is_gone:
+                self._allocatable.pop(name, None)
+                self._size = None
+            elif self._allocatable.get(name) != node.status.allocatable:
+                self._allocatable[name] = node.status.allocatable
+                self._size = None
 
 
 def _size(nodes: Iterable[ResourceList]) -> ClusterSize:

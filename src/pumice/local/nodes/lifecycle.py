@@ -16,13 +16,12 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.api.changes import Deleted, Upserted
 from pumice.api.coordination import Lease
 from pumice.api.core import Node, Taint
 from pumice.api.pods import ENDED, Pod
 from pumice.api.tolerations import NO_EXECUTE, NO_SCHEDULE, tolerates
 from pumice.kube import errors
-from pumice.kube.informer import Key
+from pumice.kube.informer import Key, objects_in
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
@@ -101,23 +100,22 @@ class NodeLifecycle:
     # ------------------------------------------------------------------------------------------------------ seeing
 
     def _see_leases(self, news: Sequence[News]) -> None:
-        for change in news:
-            if not isinstance(change, Upserted) or not isinstance(change.object, Lease):
+        for lease, is_gone in objects_in(news, Lease):
+            metadata, renewed = lease.metadata, lease.spec.renew_time
+            if is_gone or metadata.namespace != LEASE_NAMESPACE:
                 continue
-            metadata, renewed = change.object.metadata, change.object.spec.renew_time
-            if metadata.namespace == LEASE_NAMESPACE and self._renewed.get(metadata.name) != renewed:
+            if self._renewed.get(metadata.name) != renewed:
                 self._renewed[metadata.name] = renewed
                 self._heard_at[metadata.name] = self._clock.monotonic()
 
     def _see_nodes(self, news: Sequence[News]) -> None:
-        for change in news:
-            if isinstance(change, Upserted) and isinstance(change.object, Node):
-                self._see_node(change.object)
-            elif isinstance(change, Deleted) and isinstance(change.object, Node):
-                name = change.object.metadata.name
+        for node, is_gone in objects_in(news, Node):
+            if is_gone:
                 for known in (self._heard_at, self._renewed, self._said, self._tainted_at):
-                    known.pop(name, None)
-                self._look_at_pods_of(name)
+                    known.pop(node.metadata.name, None)
+                self._look_at_pods_of(node.metadata.name)
+            else:
+                self._see_node(node)
 
     def _see_node(self, node: Node) -> None:
         name, ready = node.metadata.name, _ready(node)
@@ -134,16 +132,11 @@ class NodeLifecycle:
         self._look_at_pods_of(name)
 
     def _see_pods(self, news: Sequence[News]) -> None:
-        for change in news:
-            if not isinstance(change, Upserted | Deleted) or not isinstance(change.object, Pod):
-                continue
-            pod = change.object
+        for pod, is_gone in objects_in(news, Pod):
             key, node = Key(pod.metadata.namespace, pod.metadata.name), pod.spec.node_name
-            if not node:
-                continue
-            if isinstance(change, Deleted):
+            if node and is_gone:
                 self._forget(node, key)
-            else:
+            elif node:
                 self._pods_by_node.setdefault(node, {})[key] = None
                 self._consider(node, key)
 

@@ -14,11 +14,11 @@ import collections
 from typing import TYPE_CHECKING
 
 from pumice import instant
-from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import ENDED, Pod
 from pumice.api.tolerations import tolerates
 from pumice.kube import errors
+from pumice.kube.informer import objects_in
 from pumice.kube.requests import PatchType
 from pumice.local.nodes.admission import Ledger
 
@@ -71,15 +71,14 @@ class OrdinaryPods:
     # -------------------------------------------------------------------------------------------------- what is true
 
     def _see_nodes(self, news: Sequence[News]) -> None:
-        for change in news:
-            if isinstance(change, Upserted) and isinstance(change.object, Node):
-                name = change.object.metadata.name
-                if name in self._ledgers:
-                    self._ledgers[name].node = change.object
-                else:
-                    self._open_ledger(change.object)
-            elif isinstance(change, Deleted) and isinstance(change.object, Node):
-                self._ledgers.pop(change.object.metadata.name, None)
+        for node, is_gone in objects_in(news, Node):
+            name = node.metadata.name
+            if is_gone:
+                self._ledgers.pop(name, None)
+            elif name in self._ledgers:
+                self._ledgers[name].node = node
+            else:
+                self._open_ledger(node)
         self._news.set()
 
     def _open_ledger(self, node: Node) -> None:
@@ -91,11 +90,11 @@ class OrdinaryPods:
                 self._homes[pod.metadata.uid] = node.metadata.name
 
     def _see_pods(self, news: Sequence[News]) -> None:
-        for change in news:
-            if isinstance(change, Deleted) and isinstance(change.object, Pod):
-                self._forget(change.object)
-            elif isinstance(change, Upserted) and isinstance(change.object, Pod):
-                self._see_pod(change.object)
+        for pod, is_gone in objects_in(news, Pod):
+            if is_gone:
+                self._forget(pod)
+            else:
+                self._see_pod(pod)
         self._news.set()
 
     def _see_pod(self, pod: Pod) -> None:

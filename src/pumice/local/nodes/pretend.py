@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pumice.api import decoding, names
-from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Node
 from pumice.api.pods import Pod
 from pumice.kube import errors
+from pumice.kube.informer import objects_in
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
@@ -162,28 +162,24 @@ class PretendAgent:
     # ------------------------------------------------------------------------------------------------------ seeing
 
     def _see_nodes(self, news: Sequence[News]) -> None:
-        for change in news:
-            if isinstance(change, Upserted | Deleted) and isinstance(change.object, Node):
-                node = self._nodes.get(change.object.metadata.name)
-                if node is None:
-                    continue
-                if isinstance(change, Upserted):
-                    node.ledger.node = change.object
-                elif change.object.metadata.uid == node.uid:
-                    node.told = Trouble.GONE
-                self._ailing.add(node.facts.name)
+        for each, is_gone in objects_in(news, Node):
+            node = self._nodes.get(each.metadata.name)
+            if node is None:
+                continue
+            if not is_gone:
+                node.ledger.node = each
+            elif each.metadata.uid == node.uid:
+                node.told = Trouble.GONE
+            self._ailing.add(node.facts.name)
 
     def _see_pods(self, news: Sequence[News]) -> None:
         """Admits new pods in the order in which a kubelet would: what runs already first, then the oldest."""
         fresh: list[Pod] = []
-        for change in news:
-            if not isinstance(change, Upserted | Deleted) or not isinstance(change.object, Pod):
-                continue
-            pod = change.object
+        for pod, is_gone in objects_in(news, Pod):
             if pod.spec.node_name not in self._nodes:
                 continue
             life = self._lives.get(pod.metadata.uid)
-            if isinstance(change, Deleted):
+            if is_gone:
                 self._forget(pod)
             elif life is None:
                 fresh.append(pod)

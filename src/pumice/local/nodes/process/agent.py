@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from pumice.api import decoding
-from pumice.api.changes import Deleted, Relisted, Upserted
+from pumice.api.changes import Deleted, Relisted
 from pumice.api.core import Node
 from pumice.api.pods import ENDED, Pod
 from pumice.kube import errors
+from pumice.kube.informer import objects_in
 from pumice.kube.recorder import Recorder
 from pumice.kube.requests import PatchType
 from pumice.kube.workqueue import WorkQueue
@@ -163,14 +164,10 @@ class ProcessAgent:
 
     def _see_nodes(self, news: Sequence[News]) -> None:
         """Labels and taints are the cluster's to change; what the node has is ours to know."""
-        for change in news:
-            if (
-                isinstance(change, Upserted)
-                and isinstance(change.object, Node)
-                and change.object.metadata.name == self.name
-            ):
-                self._ledger.node = msgspec.structs.replace(change.object, status=self._ledger.node.status)
-                if any(each.type == "Ready" and each.status != "True" for each in change.object.status.conditions):
+        for node, is_gone in objects_in(news, Node):
+            if node.metadata.name == self.name and not is_gone:
+                self._ledger.node = msgspec.structs.replace(node, status=self._ledger.node.status)
+                if any(each.type == "Ready" and each.status != "True" for each in node.status.conditions):
                     self._doubted.set()
 
     async def _stay_ready(self) -> None:

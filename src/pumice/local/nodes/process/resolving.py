@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.api.changes import Deleted, Upserted
 from pumice.api.core import Service
 from pumice.api.pods import ENDED, Pod
+from pumice.kube.informer import objects_in
 from pumice.kube.workqueue import WorkQueue
 from pumice.local.nodes.process import hosts
 from pumice.local.nodes.process.hosts import Peer
@@ -53,22 +53,18 @@ class Resolving:
             self._files.pop(namespace, None)
 
     def _see_pods(self, news: Sequence[News]) -> None:
-        for change in news:
-            if not isinstance(change, Upserted | Deleted) or not isinstance(change.object, Pod):
-                continue
-            pod = change.object
+        for pod, is_gone in objects_in(news, Pod):
             peers = self._peers.setdefault(pod.metadata.namespace, {})
             before = peers.pop(pod.metadata.uid, None)
-            after = None if isinstance(change, Deleted) else _peer(pod)
+            after = None if is_gone else _peer(pod)
             if after is not None:
                 peers[pod.metadata.uid] = after
             if before != after:
                 self._touch(pod.metadata.namespace)
 
     def _see_services(self, news: Sequence[News]) -> None:
-        for change in news:
-            if isinstance(change, Upserted | Deleted) and isinstance(change.object, Service):
-                self._touch(change.object.metadata.namespace)
+        for service, _ in objects_in(news, Service):
+            self._touch(service.metadata.namespace)
 
     def _touch(self, namespace: str) -> None:
         if namespace in self._files:
