@@ -154,9 +154,8 @@ class JobSpec(Struct):
     volumes: tuple[JobVolume, ...] = ()
     tasks: tuple[Task, ...] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
-    plugins: Mapping[str, tuple[str, ...]] | None = (
-        None  # absent and empty differ: defaults are added to a present one only
-    )
+    # Absent and empty differ: defaults are added to a present one only.
+    plugins: Mapping[str, tuple[str, ...]] | None = None
     running_estimate: str | None = None
     queue: str = DEFAULT_QUEUE
     max_retry: int = DEFAULT_MAX_RETRY

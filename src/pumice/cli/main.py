@@ -36,9 +36,8 @@ _EXIT_CODES: tuple[tuple[type[errors.PumiceError], ExitCode], ...] = (
     (errors.PumiceError, ExitCode.FAILED),
 )
 
-_ONE_MACHINE = (
-    "pumice.local"  # the cluster on one machine: `up`, `demo` and `node` need it, the production image has it not
-)
+# The cluster on one machine: `up`, `demo` and `node` need it, the production image has it not.
+_ONE_MACHINE = "pumice.local"
 _NOT_IN_THIS_IMAGE = (
     "this image has no cluster on one machine; install the package (`pip install pumice`) to use this command"
 )

@@ -138,9 +138,8 @@ class Binder:
         try:
             self._runtime.fail_point("locked")
             await self._window.acquire()
-            keeps = (
-                True  # a bind that is cancelled half way may have happened: then the lock is the device plugin's to end
-            )
+            # A bind that is cancelled half way may have happened: then the lock is the device plugin's to end.
+            keeps = True
             why = await self._bind(bind, attempt)
             keeps = not why
         finally:

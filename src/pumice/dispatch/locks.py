@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
 
 EXPIRY = 5 * instant.MINUTE  # as Volcano's and HAMi's: all who share a node have to agree on it
-TAKE_S_MAX = (
-    20.0  # the wait for a lock, together with the gang's other members on the node; within the grace time of mend
-)
+# The wait for a lock, together with the gang's other members on the node; within the grace time of mend.
+TAKE_S_MAX = 20.0
 RETRY_S = 0.25
 RELEASE_TRIES_MAX = 5
 

@@ -151,9 +151,8 @@ class MemoryStore:
                 self._changed.set()
                 self._log("memory_conflict", slot=kept.slot.name, error=str(error))
             except errors.KubeError as error:
-                kept.data = (
-                    b""  # it may have been written all the same: the next value is, even if it is the former one
-                )
+                # It may have been written all the same: the next value is, even if it is the former one.
+                kept.data = b""
                 self._changed.set()
                 self._log("memory_not_written", slot=kept.slot.name, error=str(error))
 

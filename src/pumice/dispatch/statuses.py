@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from pumice.runtime import Runtime
     from pumice.scheduling.core.decisions import Decisions, GangReport, PodVerdict
 
-POD_EVENTS_MAX = (
-    3  # members of a gang that get an event when its reason changes (ADR 0026); all of them get the condition
-)
+# Members of a gang that get an event when its reason changes (ADR 0026); all of them get the condition.
+POD_EVENTS_MAX = 3
 QUIET_S = 2.0  # numbers that have not changed for so long have come to rest
 NUMBERS_S_MAX = 30.0  # how long they may be out of date while they never rest: thousands of pods start for so long
 WRITES_AT_ONCE = 32

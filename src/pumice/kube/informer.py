@@ -281,9 +281,8 @@ class Informer(Generic[T]):
         for key, known in self._objects.items():
             fresh = listed.get(key)
             if fresh is None and key in self._unreadable:
-                listed[key] = (
-                    known  # it is still there: better its last readable state than a death that did not happen
-                )
+                # It is still there: better its last readable state than a death that did not happen.
+                listed[key] = known
             elif fresh is None or metadata_of(fresh).uid != metadata_of(known).uid:
                 news.append(self._deleted(known))
         for key, fresh in listed.items():

@@ -225,9 +225,8 @@ class Queue(Struct):
     fair: Amounts = msgspec.field(default_factory=dict)  # what the plugin gives it in this cycle, of what it wants
     borrowed: Amounts = msgspec.field(default_factory=dict)  # held beyond `entitled`
     overused: bool = False
-    usage: float = (
-        0.0  # the part of the cluster that it has used, recent use counting most, where fairshare is in force
-    )
+    # The part of the cluster that it has used, recent use counting most, where fairshare is in force.
+    usage: float = 0.0
     fair_usage: float = 0.0  # the part that is its own by weight
     running: int = 0  # gangs
     waiting: int = 0

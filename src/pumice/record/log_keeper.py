@@ -39,9 +39,8 @@ WAITING_PODS_MAX = 2_000  # to be fetched; the oldest are let go first
 SEEN_MAX = 50_000  # pods that were asked, so that their further news is none
 FETCHERS = 8
 WAITED_FOR_S_MAX = 2.0  # by who is about to delete a pod
-WAITED_FOR_MAX = (
-    64  # pods to be fetched; with more of them nobody waits: a gang of thousands must not start later for its lines
-)
+# Pods to be fetched; with more of them nobody waits: a gang of thousands must not start later for its lines.
+WAITED_FOR_MAX = 64
 CONTAINERS_MAX = 16  # of one pod
 CALM_S = 0.2  # between two pods that succeeded and are not about to go
 REST_S = 60.0  # of a node that gave no logs

@@ -134,9 +134,8 @@ def _histogram(counts: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {word}" for word, count in counts.items()))
 
 
-OF_GANG = (
-    " tasks in gang unschedulable: "  # between the numbers and the summary, which pods are told without the numbers
-)
+# Between the numbers and the summary, which pods are told without the numbers.
+OF_GANG = " tasks in gang unschedulable: "
 
 
 class Shortage(Struct, frozen=True):

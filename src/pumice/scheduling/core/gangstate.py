@@ -140,9 +140,8 @@ class GangState:
         self.holder: Holder | None = None
         self.closeness: Closeness | None = gang.spec.closeness
         self.hyper_node = ""
-        self.has_reservation = (
-            False  # since an earlier cycle: its room is seen to, and admission need not keep any for it
-        )
+        # Since an earlier cycle: its room is seen to, and admission need not keep any for it.
+        self.has_reservation = False
         self.places: dict[Task, tuple[Status, int]] = {}
         self.last_tries: dict[Task, LastTry] = {}
         self.fit_errors: dict[Task, FitError] = {}

@@ -59,12 +59,10 @@ class _Group(Generic[T]):
         self._size = 0
         self._inner: dict[Hashable, _Group[T]] = {}
         self._own: Heap[T] = Heap(before)
-        self._ranked: Heap[_Group[T]] | None = (
-            None  # made by the first pop, anew after a push into a group that has its rank
-        )
-        self._served: _Group[T] | None = (
-            None  # the one that was popped from last: its rank is found when it is next needed
-        )
+        # Made by the first pop, anew after a push into a group that has its rank.
+        self._ranked: Heap[_Group[T]] | None = None
+        # The one that was popped from last: its rank is found when it is next needed.
+        self._served: _Group[T] | None = None
 
     def __len__(self) -> int:
         return self._size

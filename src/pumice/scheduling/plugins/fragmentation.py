@@ -48,9 +48,8 @@ REMEMBERED_MAX = 128  # kinds of pods that are remembered
 RECENT_MAX = 4096  # pods that are remembered; at more, all counts are halved, so that what is long ago fades
 WEIGHT_MAX = 10_000  # of a given shape
 _ALL = slice(None)
-POINTS = (
-    100.0  # for as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number
-)
+# For as many GPUs as one likes; half of it for one: what a pod says that it prefers must outweigh any number.
+POINTS = 100.0
 
 
 class Recent(msgspec.Struct, frozen=True):

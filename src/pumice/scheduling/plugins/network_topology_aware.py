@@ -41,9 +41,8 @@ if TYPE_CHECKING:
 NAME = "network-topology-aware"
 FADING_DEFAULT = 0.8
 FADING_MAX = 1000.0
-FADED_MAX = (
-    32  # higher tiers fade no further: their numbers are a user's, and a power of them may be no number any more
-)
+# Higher tiers fade no further: their numbers are a user's, and a power of them may be no number any more.
+FADED_MAX = 32
 EVICT_MAX_DEFAULT = 8
 FULL = 100.0  # the best score, before the weight
 _FOR_EVER = np.iinfo(np.int64).max
