@@ -88,6 +88,15 @@ def an_older_state_never_replaces_a_newer_one(store):
     assert rows_of(store, "runs")[0]["ended"] == T0 + 100
 
 
+def an_end_stays_where_it_was_first_seen(store):
+    """A new leader that finds a gang ended may only know that it has by now."""
+    store.write([ended(at=T0 + 100, seen=2)], now=T0 + 200)
+    store.write([ended(at=T0 + 900, seen=3)], now=T0 + 900)
+    assert one_gang(store).ended == T0 + 100
+    store.write([ended(at=T0 + 950, state="Failed", seen=4)], now=T0 + 950)
+    assert one_gang(store).ended == T0 + 950, "that is another end"
+
+
 def a_gang_that_is_resumed_goes_on(store):
     store.write([ended(state="Aborted", seen=2)], now=T0 + 200)
     store.write([gang(seen=3, started=T0 + 300, state="Running")], now=T0 + 300)
@@ -262,6 +271,7 @@ def forecasts_are_held_against_what_came(store):
 ALL = (
     what_is_written_twice_is_there_once,
     an_older_state_never_replaces_a_newer_one,
+    an_end_stays_where_it_was_first_seen,
     a_gang_that_is_resumed_goes_on,
     sums_follow_from_the_rows,
     hours_are_what_was_held_in_them,

@@ -119,8 +119,10 @@ async def test_a_job_is_suspended_resumed_ranked_and_deleted_as_the_person(tmp_p
         assert (await read(site, Job, "train"))["spec"]["priorityClassName"] == "urgent"
         await site.until(GANG, "<dt>Priority</dt><dd>1000</dd>", **ann)
 
+        assert DELETE in await offered(site, GANG, DELETE, **ann)
         form = await press(site, DELETE, **ann)
         assert (await site.post("/actions", form, **ann))[0] == 200
+        assert not buttons((await site.get(GANG, **ann))[1]), "what was known of the Job is forgotten"
         with pytest.raises(NotFound):
             await site_until(site, Job, "train", lambda _: False)
         status, page, _ = await site.post("/actions", form, **ann)

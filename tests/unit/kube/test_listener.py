@@ -82,6 +82,21 @@ async def test_the_connection_that_has_been_idle_for_longest_gives_way():
         assert not second.at_eof()
 
 
+async def test_a_connection_is_idle_since_its_last_answer():
+    async with serving(Limits(connections=2)) as (place, stack):
+        first, writer = await place.connect(stack)
+        writer.write(ASK % b"now")
+        assert b"ok" in await first.readuntil(b"\r\n\r\nok")
+        second = await place.ask(stack)
+        assert b"ok" in await second.readuntil(b"\r\n\r\nok")
+        writer.write(ASK % b"now")
+        assert b"ok" in await first.readuntil(b"\r\n\r\nok")
+        third = await place.ask(stack)
+        assert (await third.readline()).startswith(b"HTTP/1.1 200")
+        assert await second.read() == b"", "it gave way"
+        assert not first.at_eof()
+
+
 async def test_a_request_under_way_is_never_cut_off_and_new_connections_wait_for_it():
     async with serving(Limits(connections=1)) as (place, stack):
         busy = await place.ask(stack, b"later")
@@ -106,9 +121,8 @@ async def test_a_connection_that_has_asked_is_kept():
         kept, writer = await place.connect(stack)
         writer.write(ASK % b"now")
         assert (await kept.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
-        silent, _ = await place.connect(
-            stack
-        )  # opened later, closed for its silence: the deadline of the first is over
+        # Opened later, and closed for its silence: the deadline of the first is over.
+        silent, _ = await place.connect(stack)
         with contextlib.suppress(ConnectionError):
             assert await silent.read() == b""
         writer.write(ASK % b"now")

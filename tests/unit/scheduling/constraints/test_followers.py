@@ -105,6 +105,19 @@ def test_members_that_ask_for_different_things_need_room_beside_one_another_on_t
     assert sorted(binds(decisions).values()) in (["n2", "n2", "n3"], ["n2", "n3", "n3"])
 
 
+def test_those_that_fit_least_often_are_seen_to_first():
+    """Side by side at n2 and n3 they fit only if the small one leaves n2 to the large one."""
+    nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="2"), a_node("n3", cpu="1")]
+    volumes = [a_volume("near", node="n1"), a_volume("wide", nodeAffinity=reached_from("n2", "n3"))]
+    members = [
+        a_pod("small", gang="train", cpu="1", spec=DATA, created=0),
+        a_pod("large", gang="train", cpu="2", spec=DATA, created=1),
+    ]
+    fuller_first = policy("allocate", "gang predicates binpack")
+    decisions = plan_for(nodes, OLD, volumes, a_claim(), a_group("train", 2), members, policy=fuller_first)
+    assert binds(decisions) == {"small": "n3", "large": "n2"}
+
+
 def test_a_volume_that_was_reserved_for_the_claim_is_counted_with():
     nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="2")]
     held = a_volume("held", node="n2", claim={"namespace": "default", "name": "data", "uid": "data"})

@@ -19,6 +19,8 @@ from tests.unit.scheduling.clusters import (
 from pumice import instant
 from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.core.codes import Code
+from pumice.scheduling.core.memory import EMPTY
+from pumice.scheduling.evicting.deadlocks import SLOT, Known, Pause
 
 BUILT_IN = builtin.parse(builtin.TEXT, "built-in policy")
 GRACE = BUILT_IN.deadlock_grace
@@ -316,6 +318,15 @@ def test_an_admission_that_was_given_back_stays_so_until_the_cluster_knows():
     again = cycle.plan(two_queues(), OVERCOMMITTING, first.memory, now=NOW + 1)
     assert [again.gangs[f"default/{name}"].phase for name in ("a", "b")] == ["Inqueue", "Pending"]
     assert first.gangs["default/b"].reasons[0] == again.gangs["default/b"].reasons[0]
+
+
+def test_who_has_given_its_admission_back_and_is_not_known_to_have_goes_before_others_that_keep_the_same_gang_out():
+    """`b` is the last in line: it would give its admission back, too, for what one of them makes room for."""
+    snapshot = two_queues()
+    pause = Pause(NOW + GRACE, ("default/next",), seconds=0, for_share=True)
+    memory, _ = EMPTY.after([(SLOT, Known(pauses={snapshot.gangs["default/a"].spec.uid: pause}))])
+    decisions = cycle.plan(snapshot, OVERCOMMITTING, memory, now=NOW)
+    assert [decisions.gangs[f"default/{name}"].phase for name in ("a", "b")] == ["Pending", "Inqueue"]
 
 
 def test_a_long_line_before_one_queue_does_not_hide_who_waits_before_another():
