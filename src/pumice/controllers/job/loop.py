@@ -51,27 +51,12 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
     Pods that cannot end because their node says nothing are given up after `silence`; whether plugins' objects are still there is
     looked at every `restore_s` at most.
     """
-    cache.of(Pod).index(_BY_JOB, _job_of_pod)
-    cache.of(Command).index(_BY_JOB, _job_of_command)
-    cache.of(Job).index(_BY_CLAIM, _claims_of)
-    cache.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
-    cache.of(Pod).index(_LEAVING, _node_that_it_leaves)
-    for struct in (PersistentVolumeClaim, PriorityClass, Queue, Node, Namespace):
-        cache.of(struct)
+    _prepare(cache)
 
     def wants_claim(claim: PersistentVolumeClaim) -> Iterable[Key]:
         return [_key(job) for job in cache.of(Job).find(_BY_CLAIM, claim.metadata.key)]
 
-    seen: set[str] = set()
-
     def waits_for_queue(queue: Queue) -> Iterable[Key]:
-        # A queue's status changes all the time and concerns no Job; its appearance does.
-        if cache.of(Queue).get("", queue.metadata.name) is None:
-            seen.discard(queue.metadata.uid)
-            return ()
-        if queue.metadata.uid in seen:
-            return ()
-        seen.add(queue.metadata.uid)
         return [_key(job) for job in cache.of(Job).find(_BY_QUEUE, queue.metadata.name) if _waits(job)]
 
     def has_leavers(node: Node) -> Iterable[Key]:
@@ -97,10 +82,27 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
         Wake(PodGroup, _job_of_group, concerns=podgroup.concerns),
         Wake(Command, lambda command: map(Key.parse, _job_of_command(command))),
         Wake(PersistentVolumeClaim, wants_claim),
-        Wake(Queue, waits_for_queue),
+        Wake(Queue, waits_for_queue, concerns=_is_no_matter),
         Wake(Node, has_leavers),
     )
     return Controller("job", look, wakes, workers=WORKERS, beside=keep_pace)
+
+
+def _prepare(cache: Cache) -> None:
+    """What plans look up, and by what."""
+    cache.of(Pod).index(_BY_JOB, _job_of_pod)
+    cache.of(Command).index(_BY_JOB, _job_of_command)
+    cache.of(Job).index(_BY_CLAIM, _claims_of)
+    cache.of(Job).index(_BY_QUEUE, lambda job: (job.spec.queue or DEFAULT_QUEUE,))
+    cache.of(Pod).index(_LEAVING, _node_that_it_leaves)
+    for struct in (PersistentVolumeClaim, PriorityClass, Queue, Node, Namespace):
+        cache.of(struct)
+
+
+def _is_no_matter(known: Queue, fresh: Queue) -> bool:
+    """A queue's status changes all the time and concerns no Job; its appearance does."""
+    del known, fresh
+    return False
 
 
 def _plan(cache: Cache, key: Key, now: Instant, silence: Duration, rounds: Rounds, pace: Pace) -> Plan:

@@ -11,7 +11,9 @@ from tests.unit.scheduling.clusters import merged
 from pumice.api import names
 from pumice.api.batch import Job
 from pumice.api.changes import Deleted, Upserted
+from pumice.api.meta import ObjectMeta
 from pumice.api.pods import Pod
+from pumice.api.scheduling import Queue, QueueStatus
 from pumice.clock import VirtualClock
 from pumice.controllers.cache import Cache
 from pumice.controllers.driver import Driver
@@ -54,10 +56,9 @@ class Idle:
         return False
 
 
-@pytest.mark.parametrize(("phase", "plans"), [("Running", 1), ("Failed", 4)])
-def test_pods_that_start_one_after_the_other_are_counted_together_and_a_failure_is_not_kept_waiting(
-    cache, monkeypatch, phase, plans
-):
+def plans_during(cache, monkeypatch, story):
+    """How often a Job that waits with four pods is planned while the story goes on."""
+
     async def at_once():
         """Nothing is listed: the cache has what the test puts there."""
 
@@ -70,14 +71,37 @@ def test_pods_that_start_one_after_the_other_are_counted_together_and_a_failure_
         work = asyncio.create_task(driver.run())
         await cache.clock.sleep(1)
         before = driver.plans
-        for index in range(4):
-            cache.of(Pod).receive([Upserted(a_version(2, a_pod("worker", index, phase)))])
-            await cache.clock.sleep(0.06)
+        await story()
         await cache.clock.sleep(0.3)
         work.cancel()
         return driver.plans - before
 
-    assert cache.clock.run(main()) == plans
+    return cache.clock.run(main())
+
+
+@pytest.mark.parametrize(("phase", "plans"), [("Running", 1), ("Failed", 4)])
+def test_pods_that_start_one_after_the_other_are_counted_together_and_a_failure_is_not_kept_waiting(
+    cache, monkeypatch, phase, plans
+):
+    async def story():
+        for index in range(4):
+            cache.of(Pod).receive([Upserted(a_version(2, a_pod("worker", index, phase)))])
+            await cache.clock.sleep(0.06)
+
+    assert plans_during(cache, monkeypatch, story) == plans
+
+
+def test_a_queue_that_comes_is_news_for_the_jobs_that_wait_for_it_and_what_it_holds_is_none(cache, monkeypatch):
+    def a_queue(version, **status):
+        metadata = ObjectMeta(name="default", uid="q", resource_version=str(version))
+        return Queue(metadata=metadata, status=QueueStatus(**status))
+
+    async def story():
+        for version, running in ((1, 0), (2, 3), (3, 4)):
+            cache.of(Queue).receive([Upserted(a_queue(version, running=running))])
+            await cache.clock.sleep(0.1)
+
+    assert plans_during(cache, monkeypatch, story) == 1
 
 
 @pytest.mark.parametrize(
