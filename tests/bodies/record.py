@@ -262,7 +262,7 @@ def run_times_are_those_of_the_same_work(store):
 def forecasts_are_held_against_what_came(store):
     store.write([ended(), Forecast("g1", T0, p50=T0 + 8, p90=T0 + 30)], now=T0 + 200)
     with store.reading() as connection:
-        assert queries.forecast_errors(connection, since=T0) == [(2, -20, 10)]
+        assert queries.forecast_errors(connection, since=T0, namespace="") == [(2, -20, 10)]
         assert queries.forecast_errors(connection, since=T0, namespace="nobody's") == []
     found = answers.forecasts(store, "", T0)
     assert (found.forecasts, found.held, found.off_s) == (1, 1.0, 2)

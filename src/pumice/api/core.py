@@ -135,6 +135,13 @@ def storage_class_of(claim: PersistentVolumeClaim) -> str:
     return claim.metadata.annotations.get(names.STORAGE_CLASS) or claim.spec.storage_class_name or ""
 
 
+def claim_reference(claim: PersistentVolumeClaim) -> dict[str, str]:
+    """By which a volume names the claim that has it."""
+    metadata = claim.metadata
+    of_kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    return {**of_kind, "namespace": metadata.namespace, "name": metadata.name, "uid": metadata.uid}
+
+
 class VolumeNodeAffinity(Struct):
     required: NodeSelector | None = None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.api.core import PersistentVolume, PersistentVolumeClaim
+from pumice.api.core import PersistentVolume, PersistentVolumeClaim, claim_reference
 from pumice.api.names import SELECTED_NODE
 from pumice.dispatch.errors import PreparationFailed
 from pumice.errors import PumiceError
@@ -61,15 +61,10 @@ class Volumes:
         taken = volume.spec.claim_ref
         if taken is not None and taken.uid != claim.metadata.uid and taken.uid:
             raise PreparationFailed(f"volume {name} belongs to claim {taken.namespace}/{taken.name} by now")
-        reference = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "namespace": claim.metadata.namespace,
-            "name": claim.metadata.name,
-            "uid": claim.metadata.uid,
-        }
         metadata = {"annotations": {BOUND_BY_US: "yes"}, "resourceVersion": volume.metadata.resource_version}
-        await self._client.patch(PersistentVolume, name, {"metadata": metadata, "spec": {"claimRef": reference}})
+        await self._client.patch(
+            PersistentVolume, name, {"metadata": metadata, "spec": {"claimRef": claim_reference(claim)}}
+        )
 
     async def until_bound(self, choice: VolumeChoice) -> None:
         """Returns once the claim has the volume that was chosen; raises PreparationFailed where it never will."""

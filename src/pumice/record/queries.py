@@ -191,9 +191,7 @@ def completed(connection: sa.Connection, *, since: int, limit: int) -> list[Comp
     return [Completed(*row) for row in connection.execute(found)][::-1]
 
 
-def forecast_errors(
-    connection: sa.Connection, *, since: int, namespace: str = "", limit: int = LIMIT_MAX
-) -> list[tuple[int, int, int]]:
+def forecast_errors(connection: sa.Connection, *, since: int, namespace: str) -> list[tuple[int, int, int]]:
     """The newest forecasts that have come true or not: how much later than p50 and p90 the gang started, and how far ahead that was made."""
     found = (
         sa.select(
@@ -203,7 +201,7 @@ def forecast_errors(
         .where(FORECASTS.c.made >= since, GANGS.c.started.is_not(None))
         .where(GANGS.c.namespace == namespace if namespace else sa.true())
         .order_by(FORECASTS.c.made.desc())
-        .limit(limit)
+        .limit(LIMIT_MAX)
     )
     return [tuple(row) for row in connection.execute(found)]
 

@@ -107,8 +107,8 @@ def method_not_allowed(plural: str, group: str) -> Failure:
     return Failure(405, "MethodNotAllowed", text, details=_details(plural, group, ""))
 
 
-def too_large(what: str, limit: int) -> Failure:
-    return Failure(413, "RequestEntityTooLarge", f"{what} is larger than the limit of {limit} bytes")
+def too_large(limit: int) -> Failure:
+    return Failure(413, "RequestEntityTooLarge", f"the request's body is larger than the limit of {limit} bytes")
 
 
 def unsupported_media_type(given: str) -> Failure:

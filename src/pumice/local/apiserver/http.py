@@ -112,7 +112,7 @@ class Listener:
 
     async def _read(self, received: web.BaseRequest) -> Request:
         if (received.content_length or 0) > BODY_BYTES_MAX:
-            raise failures.too_large("the request's body", BODY_BYTES_MAX)
+            raise failures.too_large(BODY_BYTES_MAX)
         body = await self._body(received) if received.body_exists else b""
         headers = {name.lower(): value for name, value in received.headers.items()}
         url = received.rel_url
@@ -125,7 +125,7 @@ class Listener:
                 async for chunk in received.content.iter_any():
                     size += len(chunk)
                     if size > BODY_BYTES_MAX:
-                        raise failures.too_large("the request's body", BODY_BYTES_MAX)
+                        raise failures.too_large(BODY_BYTES_MAX)
                     parts.append(chunk)
         except TimeoutError:
             text = f"the request's body did not arrive within {READ_TIMEOUT_S:.0f} seconds"

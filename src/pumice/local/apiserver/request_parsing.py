@@ -142,7 +142,7 @@ def read_object(request: Request) -> dict[str, Any]:
 
 def read_value(body: bytes, media: str) -> Any:
     if len(body) > BODY_BYTES_MAX:
-        raise failures.too_large("the request's body", BODY_BYTES_MAX)
+        raise failures.too_large(BODY_BYTES_MAX)
     try:
         if media in JSON_TYPES or media.endswith("+json"):
             return decode(body)

@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pumice.api.core import PersistentVolume, PersistentVolumeClaim, storage_class_of
+from pumice.api.core import PersistentVolume, PersistentVolumeClaim, claim_reference, storage_class_of
 from pumice.api.names import BIND_COMPLETED, SELECTED_NODE
 from pumice.api.pods import ENDED, Pod
 from pumice.api.storage import StorageClass
@@ -109,7 +109,7 @@ class FolderClaims:
         body: dict[str, Any] = {"metadata": metadata, "spec": {"volumeName": name}}
         status = {"phase": "Bound", "accessModes": list(claim.spec.access_modes), "capacity": capacity}
         patch, key = self._client.patch, claim.metadata.name
-        await patch(PersistentVolume, name, {"spec": {"claimRef": _reference(claim)}})
+        await patch(PersistentVolume, name, {"spec": {"claimRef": claim_reference(claim)}})
         await patch(PersistentVolume, name, {"status": {"phase": "Bound"}}, subresource="status")
         await patch(PersistentVolumeClaim, key, body, namespace=namespace)
         await patch(PersistentVolumeClaim, key, {"status": status}, namespace=namespace, subresource="status")
@@ -158,7 +158,7 @@ class FolderClaims:
             "volumeMode": claim.spec.volume_mode,
             "storageClassName": storage_class_of(claim),
             "persistentVolumeReclaimPolicy": "Delete",
-            "claimRef": _reference(claim),
+            "claimRef": claim_reference(claim),
             "csi": {"driver": PROVISIONER, "volumeHandle": claim.metadata.uid},
         }
         metadata = {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}}
@@ -185,13 +185,3 @@ def _claims_of(pod: Pod) -> list[str]:
 
 def _owner(volume: PersistentVolume) -> str:
     return volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
-
-
-def _reference(claim: PersistentVolumeClaim) -> dict[str, str]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "namespace": claim.metadata.namespace,
-        "name": claim.metadata.name,
-        "uid": claim.metadata.uid,
-    }
