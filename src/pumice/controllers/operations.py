@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-from pumice.api.bus import Command
 from pumice.kube.requests import PatchType
+from pumice.kube.watch import metadata_of
 from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pumice.api.bus import Command
     from pumice.api.meta import Json, Struct
     from pumice.instant import Instant
     from pumice.kube.requests import KindLike, Propagation
@@ -89,6 +90,21 @@ class Delete(Value, kw_only=True):
     blame: Blame | None = None
 
 
+class Target(TypedDict):
+    """Which object a Patch or a Delete is about."""
+
+    kind: type[Struct]
+    name: str
+    namespace: str
+    uid: str
+
+
+def target_of(each: Struct) -> Target:
+    """This object, and no other of its name."""
+    metadata = metadata_of(each)
+    return {"kind": type(each), "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}
+
+
 class Look(Value, kw_only=True):
     """The server itself is asked for an object, before something is done because a watch does not show it; the kind is known.
 
@@ -112,8 +128,7 @@ class Emit(Value):
 
 def consume(command: Command) -> Delete:
     """A command that has been heard is deleted."""
-    metadata = command.metadata
-    return Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+    return Delete(**target_of(command))
 
 
 Operation: TypeAlias = Create | Apply | Patch | Delete | Look | Emit

@@ -13,7 +13,7 @@ from pumice.api.batch import ConcurrencyPolicy, CronJob, Job, JobPhase
 from pumice.api.kinds import type_meta
 from pumice.api.meta import Json, ObjectReference
 from pumice.controllers.cronjob.times import MISSED_MAX, times
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Patch, Plan, target_of
 from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
 from pumice.values import Value
@@ -130,15 +130,7 @@ def _status_stages(
     body |= {"lastSuccessfulTime": history.succeeded} if history.succeeded else {}
     if not body:
         return [words] if words else []
-    metadata = cron_job.metadata
-    patch = Patch(
-        kind=CronJob,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        body={"status": body},
-        uid=metadata.uid,
-        subresource="status",
-    )
+    patch = Patch(**target_of(cron_job), body={"status": body}, subresource="status")
     return [(patch,), words] if words else [(patch,)]
 
 
@@ -177,14 +169,7 @@ def _delete_stages(cron_job: CronJob, jobs: Iterable[Job]) -> list[Stage]:
         metadata = job.metadata
         if metadata.deletion_timestamp is None:
             deletes.append(
-                Delete(
-                    kind=Job,
-                    name=metadata.name,
-                    namespace=metadata.namespace,
-                    uid=metadata.uid,
-                    propagation=Propagation.BACKGROUND,
-                    blame=Blame(cron_job, "FailedDelete"),
-                )
+                Delete(**target_of(job), propagation=Propagation.BACKGROUND, blame=Blame(cron_job, "FailedDelete"))
             )
             words.append(Emit(cron_job, "Normal", "SuccessfulDelete", f"Deleted job {metadata.name}"))
     return [tuple(deletes), tuple(words)] if deletes else []

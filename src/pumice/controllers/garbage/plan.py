@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice import instant
 from pumice.api.batch import Job, JobPhase
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Plan, target_of
 from pumice.kube.requests import Propagation
 
 if TYPE_CHECKING:
@@ -26,13 +26,5 @@ def plan(job: Job, now: Instant) -> Plan:
     due = instant.parse_instant(state.last_transition_time) + ttl_s * instant.SECOND
     if now < due:
         return Plan(again_at=due)
-    metadata = job.metadata
-    delete = Delete(
-        kind=Job,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        propagation=Propagation.FOREGROUND,
-        blame=Blame(job, "FailedDelete"),
-    )
+    delete = Delete(**target_of(job), propagation=Propagation.FOREGROUND, blame=Blame(job, "FailedDelete"))
     return Plan(((delete,),))

@@ -10,7 +10,7 @@ from pumice.api.topology import HyperNode
 from pumice.controllers.hypernode.configuration import LABEL_SOURCE, NO_CONFIGURATION, Configuration
 from pumice.controllers.hypernode.counting import node_counts
 from pumice.controllers.hypernode.discovery import discover, is_discovered, member_type
-from pumice.controllers.operations import Create, Delete, Emit, Patch, Plan
+from pumice.controllers.operations import Create, Delete, Emit, Patch, Plan, target_of
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _discovery_stages(view: View, configuration: Configuration) -> list[tuple[Op
         elif (patch := _patch(present, group)) is not None:
             patches.append(patch)
     deletes: list[Operation] = [
-        Delete(kind=HyperNode, name=name, uid=each.metadata.uid)
+        Delete(**target_of(each))
         for name, each in ours.items()
         if name not in wanted and each.metadata.deletion_timestamp is None and not configuration.problems
     ]
@@ -90,7 +90,7 @@ def _patch(present: HyperNode, group: Group) -> Patch | None:
     same = sorted(members) == list(group.members) and len(spec.members) == len(members)
     if same and (spec.tier, spec.tier_name) == (group.tier, group.label):
         return None
-    return Patch(kind=HyperNode, name=group.name, body={"spec": _spec(group)}, uid=present.metadata.uid)
+    return Patch(**target_of(present), body={"spec": _spec(group)})
 
 
 def _count_stages(view: View) -> list[tuple[Operation, ...]]:
@@ -99,10 +99,8 @@ def _count_stages(view: View) -> list[tuple[Operation, ...]]:
     counts = node_counts(view.hyper_nodes, view.nodes)
     patches: list[Operation] = [
         Patch(
-            kind=HyperNode,
-            name=each.metadata.name,
+            **target_of(each),
             body={"status": {"nodeCount": counts[each.metadata.name]}},
-            uid=each.metadata.uid,
             subresource="status",
             hurry=False,
         )

@@ -19,14 +19,14 @@ import msgspec
 
 from pumice import instant
 from pumice.api.core import Node
-from pumice.api.pods import Pod
-from pumice.controllers.operations import Blame, Delete, Emit, Look
+from pumice.controllers.operations import Blame, Delete, Emit, Look, target_of
 from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pumice.api.meta import Struct
+    from pumice.api.pods import Pod
     from pumice.controllers.operations import Operation
     from pumice.instant import Duration, Instant
 
@@ -94,14 +94,7 @@ def _when(text: str | None) -> Instant:
 def _removal(pod: Pod, why: str, regarding: Struct) -> list[Operation]:
     metadata = pod.metadata
     text = f"pod {metadata.name} is removed by force, because nobody is left to end it: {why}"
-    delete = Delete(
-        kind=Pod,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        grace_s=0,
-        blame=Blame(regarding, "FailedDelete"),
-    )
+    delete = Delete(**target_of(pod), grace_s=0, blame=Blame(regarding, "FailedDelete"))
     return [delete, Emit(regarding, "Warning", "PodGivenUp", text)]
 
 

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from pumice import instant
 from pumice.api import names
-from pumice.api.batch import Job
 from pumice.api.pods import Pod
 from pumice.api.scheduling import PodGroupPhase
 from pumice.api.validation.limits import JOB_REPLICAS_MAX
@@ -23,13 +22,13 @@ from pumice.controllers.job.plugins.plugin import PluginFault
 from pumice.controllers.job.podgroup import group_operation, unmet_condition
 from pumice.controllers.job.pods import PodMaker
 from pumice.controllers.job.status import with_progress
-from pumice.controllers.operations import Blame, Create, Emit, Patch
+from pumice.controllers.operations import Blame, Create, Emit, Patch, target_of
 from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pumice.api.batch import JobStatus
+    from pumice.api.batch import Job, JobStatus
     from pumice.api.scheduling import PodGroup
     from pumice.controllers.job.members import Roster
     from pumice.controllers.job.plugins.plugin import JobPlugin
@@ -117,8 +116,7 @@ def _forwarding(view: JobView, job: Job) -> tuple[Operation, ...]:
     if not is_forwarded(view) or job.metadata.annotations.get(names.JOB_FORWARDING) == "true":
         return ()
     body = {"metadata": {"annotations": {names.JOB_FORWARDING: "true"}}}
-    metadata = job.metadata
-    return (Patch(kind=Job, name=metadata.name, namespace=metadata.namespace, body=body, uid=metadata.uid),)
+    return (Patch(**target_of(job), body=body),)
 
 
 def is_forwarded(view: JobView) -> bool:

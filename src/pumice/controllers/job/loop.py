@@ -25,7 +25,7 @@ from pumice.controllers.job.plan import plan
 from pumice.controllers.job.policies import recorded_pods
 from pumice.controllers.job.repair_rounds import RESTORE_S_MIN, Rounds
 from pumice.controllers.job.view import JobView
-from pumice.controllers.operations import NOTHING_TO_DO, Create, Delete, Emit, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Create, Emit, Plan, consume
 from pumice.controllers.ownership import is_job
 from pumice.errors import BadInput
 from pumice.kube.informer import Key
@@ -197,7 +197,7 @@ def _orphans(commands: Iterable[Command], left: Removals, now: Instant) -> Plan:
         metadata = command.metadata
         due = metadata.created_at + ORPHAN_S * instant.SECOND
         if due <= now:
-            old.append(Delete(kind=Command, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid))
+            old.append(consume(command))
         else:
             again_at = min(due, again_at or due)
     return Plan((tuple(old),) if old else (), again_at) if old or again_at else NOTHING_TO_DO

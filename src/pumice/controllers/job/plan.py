@@ -15,7 +15,6 @@ from pumice import instant
 from pumice.api.batch import JobEvent, JobPhase
 from pumice.api.meta import NOTHING
 from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
 from pumice.controllers.job import decisions, desired_objects
 from pumice.controllers.job.dead_nodes import plan_removals
 from pumice.controllers.job.defaulting import total_replicas, with_defaults
@@ -31,7 +30,7 @@ from pumice.controllers.job.status import (
     with_counters,
     with_progress,
 )
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan, consume
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Look, Plan, consume, target_of
 from pumice.digits import counted
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from pumice.api.batch import Job, JobStatus
     from pumice.api.bus import Command
+    from pumice.api.scheduling import PodGroup
     from pumice.controllers.job.decisions import Decision
     from pumice.controllers.job.members import Member, Roster
     from pumice.controllers.job.progress import Progress
@@ -127,23 +127,13 @@ def _plan_decision(scene: Scene, decision: Decision, weighed: Weighed, heard: tu
 
 
 def _kills(job: Job, doomed: Iterable[Member]) -> list[Operation]:
-    return [
-        Delete(
-            kind=Pod,
-            name=member.name,
-            namespace=job.metadata.namespace,
-            uid=member.pod.metadata.uid,
-            blame=Blame(job, "FailedDelete"),
-        )
-        for member in doomed
-    ]
+    return [Delete(**target_of(member.pod), blame=Blame(job, "FailedDelete")) for member in doomed]
 
 
 def _without_group(group: PodGroup | None) -> list[Operation]:
     if group is None or group.metadata.deletion_timestamp is not None:
         return []
-    metadata = group.metadata
-    return [Delete(kind=PodGroup, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)]
+    return [Delete(**target_of(group))]
 
 
 # ---------------------------------------------------------------------------------------------------------- continuing

@@ -13,7 +13,7 @@ from pumice.api.pods import PodTemplate
 from pumice.api.run_time import TIMES
 from pumice.api.scheduling import PodGroup, PodGroupConditionType, SubGroupPolicy
 from pumice.controllers import minimums
-from pumice.controllers.operations import Blame, Create, Patch
+from pumice.controllers.operations import Blame, Create, Patch, target_of
 from pumice.controllers.ownership import owned_metadata
 
 if TYPE_CHECKING:
@@ -73,11 +73,8 @@ def group_operation(
     if not spec and not times:
         return None
     return Patch(
-        kind=PodGroup,
-        name=group.metadata.name,
-        namespace=group.metadata.namespace,
+        **target_of(group),
         body={**({"spec": spec} if spec else {}), **({"metadata": {"annotations": times}} if times else {})},
-        uid=group.metadata.uid,
         blame=Blame(job, "PodGroupError"),
     )
 

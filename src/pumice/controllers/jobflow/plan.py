@@ -15,7 +15,7 @@ from pumice.api.run_time import HANDED_ON
 from pumice.api.validation.graphs import cycle, unknown_targets
 from pumice.controllers.jobflow import probes, status
 from pumice.controllers.jobflow.patching import apply_patch
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Emit, Plan, target_of
 from pumice.controllers.ownership import owned_metadata, with_owners_submitter
 from pumice.kube.requests import Propagation
 from pumice.values import Value
@@ -93,14 +93,7 @@ def _plan_succeeded(view: View) -> Plan:
     if view.flow.spec.job_retain_policy != JobRetainPolicy.DELETE:
         return NOTHING_TO_DO
     deletes = tuple(
-        Delete(
-            kind=Job,
-            name=job.metadata.name,
-            namespace=job.metadata.namespace,
-            uid=job.metadata.uid,
-            propagation=Propagation.BACKGROUND,
-            blame=Blame(view.flow, PROBLEM),
-        )
+        Delete(**target_of(job), propagation=Propagation.BACKGROUND, blame=Blame(view.flow, PROBLEM))
         for job in view.jobs.values()
         if job.metadata.deletion_timestamp is None
     )

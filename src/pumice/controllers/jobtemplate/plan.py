@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.api.flow import JobTemplate
-from pumice.controllers.operations import NOTHING_TO_DO, Patch, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Patch, Plan, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pumice.api.batch import Job
+    from pumice.api.flow import JobTemplate
 
 JOBS_LISTED_MAX = 1_000  # the object must stay small, however many flows use the template
 
@@ -22,11 +22,8 @@ def plan(template: JobTemplate, jobs: Iterable[Job]) -> Plan:
     if listed == template.status.job_depends_on_list or metadata.deletion_timestamp is not None:
         return NOTHING_TO_DO
     patch = Patch(
-        kind=JobTemplate,
-        name=metadata.name,
-        namespace=metadata.namespace,
+        **target_of(template),
         body={"status": {"jobDependsOnList": list(listed)}},
-        uid=metadata.uid,
         subresource="status",
         hurry=False,
     )

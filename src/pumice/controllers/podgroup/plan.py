@@ -18,7 +18,7 @@ from pumice.api.pods import Pod, is_living
 from pumice.api.run_time import TIMES
 from pumice.api.scheduling import PodGroup, PodGroupPhase, is_workload
 from pumice.controllers import minimums
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Patch, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Create, Delete, Patch, Plan, target_of
 from pumice.controllers.ownership import SUBMISSION, controller_reference
 from pumice.values import Value
 
@@ -88,8 +88,7 @@ def _plan_empty(view: View) -> Plan:
     for owner in view.owners:
         wants_none = isinstance(owner, ReplicaSet | StatefulSet) and owner.spec.replicas == 0
         if wants_none and owner.metadata.uid == group.metadata.controller.uid:
-            metadata = group.metadata
-            delete = Delete(kind=PodGroup, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+            delete = Delete(**target_of(group))
             return Plan(((delete,),))
     return NOTHING_TO_DO
 
@@ -98,9 +97,8 @@ def _plan_empty(view: View) -> Plan:
 
 
 def _join(name: str, pod: Pod) -> Patch:
-    metadata = pod.metadata
     body = {"metadata": {"annotations": {names.GROUP_NAME: name}}}
-    return Patch(kind=Pod, name=metadata.name, namespace=metadata.namespace, body=body, uid=metadata.uid)
+    return Patch(**target_of(pod), body=body)
 
 
 def _create(view: View, model: Pod) -> tuple[Operation, ...]:
@@ -201,13 +199,5 @@ def _update(view: View, group: PodGroup, model: Pod) -> tuple[Operation, ...]:
             body["spec"] = {"minMember": minimum, "minResources": {**gone, **resources}}
     if not body:
         return ()
-    metadata = group.metadata
-    patch = Patch(
-        kind=PodGroup,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        body=body,
-        uid=metadata.uid,
-        blame=Blame(model, "PodGroupError"),
-    )
+    patch = Patch(**target_of(group), body=body, blame=Blame(model, "PodGroupError"))
     return (patch,)

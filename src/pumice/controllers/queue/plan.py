@@ -12,7 +12,7 @@ from pumice.api import names
 from pumice.api.batch import DEFAULT_QUEUE, Action
 from pumice.api.kinds import type_meta
 from pumice.api.scheduling import ROOT_QUEUE, PodGroupPhase, Queue, QueueState
-from pumice.controllers.operations import Apply, Blame, Create, Emit, Patch, Plan, consume
+from pumice.controllers.operations import Apply, Blame, Create, Emit, Patch, Plan, consume, target_of
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _apply_state(queue: Queue, state: str) -> Apply:
 def _patch_mark(queue: Queue, *, marked: bool) -> Patch:
     annotations = {names.CLOSED_BY_PARENT: "true" if marked else "false"}
     body = {"metadata": {"annotations": annotations}}
-    return Patch(kind=Queue, name=queue.metadata.name, body=body, uid=queue.metadata.uid)
+    return Patch(**target_of(queue), body=body)
 
 
 def _parent_stage(queue: Queue) -> list[tuple[Operation, ...]]:
@@ -189,10 +189,8 @@ def _parent_stage(queue: Queue) -> list[tuple[Operation, ...]]:
     if queue.spec.parent or metadata.name == ROOT_QUEUE:
         return []
     patch = Patch(
-        kind=Queue,
-        name=metadata.name,
+        **target_of(queue),
         body={"spec": {"parent": ROOT_QUEUE}},
-        uid=metadata.uid,
         version=metadata.resource_version,
         blame=Blame(queue, "FailedUpdate"),
     )
@@ -204,12 +202,5 @@ def _count_stage(queue: Queue, groups: Sequence[PodGroup]) -> list[tuple[Operati
     counts = {phase.value.lower(): counted[phase.value] for phase in PodGroupPhase}
     if all(getattr(queue.status, name) == counts[name] for name in _COUNTERS):
         return []
-    patch = Patch(
-        kind=Queue,
-        name=queue.metadata.name,
-        body={"status": counts},
-        uid=queue.metadata.uid,
-        subresource="status",
-        hurry=False,
-    )
+    patch = Patch(**target_of(queue), body={"status": counts}, subresource="status", hurry=False)
     return [(patch,)]

@@ -21,7 +21,7 @@ from pumice.api.native import minimum_of
 from pumice.api.pods import ENDED, Pod, is_living
 from pumice.api.run_time import NO_RUN, Run, limit_of, run_of, start_time, started_at
 from pumice.api.scheduling import PodGroup, PodGroupConditionType
-from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Patch, Plan
+from pumice.controllers.operations import NOTHING_TO_DO, Blame, Delete, Emit, Patch, Plan, target_of
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -165,17 +165,7 @@ def _is_of_ended(pod: Pod, run: Run) -> bool:
 
 def _kills(view: View, pods: Sequence[Pod]) -> tuple[Operation, ...]:
     """Deletions, not evictions: a disruption budget protects from others, and the time limit is the owner's own."""
-    return tuple(
-        Delete(
-            kind=Pod,
-            name=pod.metadata.name,
-            namespace=pod.metadata.namespace,
-            uid=pod.metadata.uid,
-            blame=Blame(view.group, "FailedDelete"),
-        )
-        for pod in pods
-        if is_living(pod)
-    )
+    return tuple(Delete(**target_of(pod), blame=Blame(view.group, "FailedDelete")) for pod in pods if is_living(pod))
 
 
 def _asks(pod: Pod, ends: str) -> bool:
@@ -185,9 +175,8 @@ def _asks(pod: Pod, ends: str) -> bool:
 
 
 def _announce(pod: Pod, ends: str) -> Patch:
-    metadata = pod.metadata
     body = {"metadata": {"annotations": {names.TIME_LIMIT_ENDS: ends}}}
-    return Patch(kind=Pod, name=metadata.name, namespace=metadata.namespace, body=body, uid=metadata.uid)
+    return Patch(**target_of(pod), body=body)
 
 
 # ------------------------------------------------------------------------------------------------------------ marks
@@ -216,11 +205,8 @@ def _mark(view: View, run: Run, limit: Limit | None) -> Patch | None:
     if not body:
         return None
     return Patch(
-        kind=type(view.group),
-        name=metadata.name,
-        namespace=metadata.namespace,
+        **target_of(view.group),
         body=body,
-        uid=metadata.uid,
         version=metadata.resource_version if conditions is not None else "",
         blame=Blame(view.group, "PodGroupError"),
     )
