@@ -100,7 +100,7 @@ class Target(TypedDict):
 
 
 def target_of(each: Struct) -> Target:
-    """This object, and no other of its name."""
+    """The object itself, and no other of its name."""
     metadata = metadata_of(each)
     return {"kind": type(each), "name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid}
 
