@@ -82,7 +82,7 @@ def controller(cache: Cache, *, silence: Duration = SILENCE, restore_s: float = 
         Wake(PodGroup, _job_of_group, concerns=podgroup.concerns),
         Wake(Command, lambda command: map(Key.parse, _job_of_command(command))),
         Wake(PersistentVolumeClaim, wants_claim),
-        Wake(Queue, waits_for_queue, concerns=_is_no_matter),
+        Wake(Queue, waits_for_queue, concerns=_concerns_no_job),
         Wake(Node, has_leavers),
     )
     return Controller("job", look, wakes, workers=WORKERS, beside=keep_pace)
@@ -99,7 +99,7 @@ def _prepare(cache: Cache) -> None:
         cache.of(struct)
 
 
-def _is_no_matter(known: Queue, fresh: Queue) -> bool:
+def _concerns_no_job(known: Queue, fresh: Queue) -> bool:
     """A queue's status changes all the time and concerns no Job; its appearance does."""
     del known, fresh
     return False
