@@ -235,8 +235,8 @@ def run_times_are_those_of_the_same_work(store):
         ended(f"a{number}", at=T0 + 10 + number, name=f"train-{number}", seen=1, submitted=T0) for number in range(5)
     ]
     others = [
-        ended("b", name="eval-1"),
-        ended("c", name="train-9", user_name="bob"),
+        ended("b", at=T0 + 10, name="eval-1"),
+        ended("c", at=T0 + 10, name="train-9", user_name="bob"),
         ended("d", name="train-8", state="Failed"),
     ]
     attempts = [attempt(each.uid, ended=each.ended) for each in (*made, *others)]

@@ -5,6 +5,7 @@ import random
 import socket
 
 import pytest
+from tests.bodies.patience import PATIENCE_S
 
 from pumice.clock import VirtualClock
 from pumice.errors import PumiceError
@@ -33,6 +34,30 @@ def test_a_pod_is_asked_through_the_api_server(monkeypatch):
     monkeypatch.setenv("KUBE_POD_NAMESPACE", "pumice-system")
     monkeypatch.setenv("KUBE_POD_NAME", "pumice-scheduler-7d4-x2")
     assert lifecycle.address("0.0.0.0:8080", 8080) == "pods/pumice-system/pumice-scheduler-7d4-x2:8080"
+
+
+def test_what_runs_beside_the_work_runs_with_it_and_ends_with_it():
+    began, ended = asyncio.Event(), []
+
+    class Silent:
+        async def run(self):
+            await asyncio.Event().wait()
+
+    async def beside():
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("beside")
+
+    async def main():
+        process = lifecycle.Process(None, Silent(), Runtime(clock=VirtualClock(), chance=random.Random(1), log=silent))
+        health = HealthServer(Pulse(VirtualClock()), Meters())
+        async with asyncio.timeout(PATIENCE_S):
+            await process.work(began.wait, health, "127.0.0.1:0", [beside])
+
+    asyncio.run(main())
+    assert ended == ["beside"]
 
 
 def test_a_process_whose_port_is_taken_says_so_and_has_begun_nothing():

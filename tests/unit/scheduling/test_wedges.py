@@ -221,6 +221,9 @@ def test_an_elastic_surplus_in_front_of_a_minimum_is_named_and_leaves_after_the_
     assert len(victims(second)) == 4
     assert {(each.rule, each.claimant) for each in second.evictions} == {("deadlock", "default/rigid")}
     assert [claim.gang for claim in second.claims] == ["default/rigid"]
+    reserved = [each.gangs["default/rigid"].reservation is not None for each in (first, second)]
+    assert reserved == [True, False], "whom others leave for needs none"
+    assert Code.RESERVED not in codes(second, "rigid")
 
 
 def test_of_a_surplus_those_leave_that_have_done_the_least():

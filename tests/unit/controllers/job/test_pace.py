@@ -100,6 +100,18 @@ def test_who_is_more_important_is_next_and_who_asks_again_keeps_its_place(jobs):
     assert jobs.begun == ["a", "b", "urgent", "first", "second"]
 
 
+def test_who_asks_again_from_another_queue_or_with_another_priority_gets_another_place(jobs):
+    for name in "ab":
+        jobs.come(name, PODS_MIN)
+    for name in ("first", "second", "third"):
+        jobs.come(name, PODS_MIN)
+    jobs.come("second", PODS_MIN, priority=10)
+    jobs.come("third", PODS_MIN, queue="other")
+    jobs.bind("a")
+    jobs.bind("b")
+    assert jobs.begun == ["a", "b", "third", "second"]
+
+
 def test_those_under_way_are_twice_as_many_as_are_bound_between_two_looks(jobs):
     """A server twice as fast is kept twice as busy."""
     for number in range(20):

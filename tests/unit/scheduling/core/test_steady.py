@@ -1,7 +1,17 @@
 """Gangs that run and are whole are added up once; after that only what changes is looked at."""
 
 import pytest
-from tests.unit.scheduling.clusters import NOW, a_cluster, a_gang, a_group, a_node, a_pod, flat, policy
+from tests.unit.scheduling.clusters import (
+    NOW,
+    a_cluster,
+    a_gang,
+    a_group,
+    a_node,
+    a_pod,
+    a_priority_class,
+    flat,
+    policy,
+)
 
 from pumice.api.changes import Deleted, Upserted
 from pumice.cluster.intake import Intake
@@ -99,6 +109,17 @@ def test_a_resource_that_nobody_holds_any_more_is_absent_again():
     cluster.lose("r1-w-0")
     later = cycle.open_session(cluster.snapshot(), policy("allocate", "gang"), now=NOW)
     assert holdings.by_queue(later)["default"].occupied.total() == {"cpu": 1000, "pods": 1000}
+
+
+def test_a_priority_that_no_gang_of_a_queue_has_any_more_is_its_lowest_no_longer():
+    classes = [a_priority_class("low", 1), a_priority_class("high", 9)]
+    cluster = Life(classes, a_node("n1"), *(
+        a_gang(name, 1, running=["n1"], group={**RUNNING, "priority_class": name}) for name in ("low", "high")
+    ))  # fmt: skip
+    rules = policy("allocate", "gang")
+    assert holdings.lowest_priority(cycle.open_session(cluster.snapshot(), rules, now=NOW), "default") == 1
+    cluster.lose("low-w-0")
+    assert holdings.lowest_priority(cycle.open_session(cluster.snapshot(), rules, now=NOW), "default") == 9
 
 
 def test_a_session_makes_no_state_of_gangs_that_nobody_asks_for():

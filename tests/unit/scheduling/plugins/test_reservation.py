@@ -446,6 +446,18 @@ def test_who_was_admitted_in_the_same_cycle_and_has_no_pods_yet_is_the_next_to_h
     assert {name: report(decisions, name).phase for name in asks} == {"first": "Inqueue", "large": "Pending"}
 
 
+def test_who_has_all_its_pods_and_gets_no_reservation_keeps_none_from_the_next():
+    """`lost` is admitted, and can never start: what `large` is admitted beyond the full cluster for is the reservation that it will have."""
+    own = {"name": "reservation", "arguments": {"patience": "5m"}}
+    policy_ = policy("enqueue, allocate", ["gang", own], ["overcommit", "predicates"])
+    full = [runs(f"x{number}", node, 9000, size=2) for number, node in enumerate(("n1", "n2"))]
+    nowhere = {"nodeSelector": {"zone": "nowhere"}}
+    lost = waits("lost", 1, created=0, spec=nowhere, group={"phase": "Inqueue", "minimum": {"cpu": "1"}})
+    large = a_group("large", 1, phase="Pending", minimum={"cpu": "4"}, created=1)
+    decisions = plan_for(*TWO, *full, lost, large, policy=policy_)
+    assert report(decisions, "large").phase == "Inqueue"
+
+
 @pytest.mark.parametrize("sharing", ["proportion", "capacity"])
 def test_a_gang_that_is_more_than_others_guarantees_leave_its_queue_is_not_admitted_however_long_it_waits(sharing):
     """It would never start, and its admission would keep the other queue from what it may have."""
