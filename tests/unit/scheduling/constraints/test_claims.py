@@ -108,6 +108,17 @@ def why(decisions, pod):
 # ------------------------------------------------------------------------------------------------- where devices are
 
 
+@pytest.mark.parametrize("devices", [[], ["d0", "d1"]])
+def test_claims_that_ask_for_no_device_keep_their_pods_from_nowhere(devices):
+    def empty(name, **manifest):
+        return a_claim(name, **manifest, spec={"devices": {"requests": []}})
+
+    claims = [empty("claim"), empty("p1-gpu-x7k2p", owner="p1")]
+    decisions = plan(a_node("n1"), a_class(), a_slice("n1", *devices), claims, user("p0"), own_user(1))
+    assert binds(decisions) == {"p0": "n1", "p1": "n1"}
+    assert allocations(decisions) == {"claim": [], "p1-gpu-x7k2p": []}
+
+
 def test_a_pod_goes_where_its_devices_are_and_the_claim_is_told():
     decisions = plan(a_node("n1"), a_node("n2"), a_slice("n2", a_device("gpu-0")), a_class(), a_claim(), user("p"))
     assert binds(decisions) == {"p": "n2"}

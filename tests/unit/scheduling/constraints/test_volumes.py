@@ -291,6 +291,13 @@ def test_a_volume_stays_promised_while_its_pod_is_being_bound():
     assert first(plan(*rest, one, two, earlier)) == [VolumeChoice("default/data-1", "pv2", "n1")]
 
 
+def test_a_volume_that_goes_while_its_pod_is_being_bound_sets_nobody_aside():
+    pods = [a_pod("p0", spec=with_claim("data")), a_pod("p1", created=5, spec=with_claim("data"))]
+    earlier = being_bound("p0", "n1", {"pumice.dev/volumes": '{"data":"gone"}'})
+    decisions = plan(a_node("n1"), a_node("n2"), a_class(), a_volume("pv1", node="n2"), a_claim("data"), pods, earlier)
+    assert (binds(decisions), decisions.failures) == ({}, ()), "p0 is still to come to n1"
+
+
 def test_a_note_that_makes_no_sense_promises_nothing():
     pods = [a_pod("p0", spec=with_claim("data")), a_pod("p1", created=5, spec=with_claim("data"))]
     earlier = being_bound("p0", "n1", {"pumice.dev/volumes": "[1, 2"})

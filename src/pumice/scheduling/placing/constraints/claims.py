@@ -137,7 +137,8 @@ class PodClaims:
         wishes = self._wishes(claims)
         asks = [ask for wish in wishes for request in wish.requests for ask in request]
         return (
-            all(_is_own(each, shape.example) for each in claims)
+            bool(asks)
+            and all(_is_own(each, shape.example) for each in claims)
             and not any(wish.constraints for wish in wishes)
             and all(len(request) == 1 for wish in wishes for request in wish.requests)
             and all(ask.count and not ask.only_looks and _alike(ask, asks[0]) for ask in asks)

@@ -280,6 +280,7 @@ class PodVolumes:
                 chosen = _annotated_volumes(task)
                 for wanting in self._states(task)[1]:
                     name = chosen.get(wanting.key.partition("/")[2], "")
+                    name = name if self._storage.volume(name) is not None else ""  # it is gone: the bind will fail
                     self._choices.setdefault(wanting.key, VolumeChoice(wanting.key, name, task.node))
                     if name:
                         self._taken[name] = wanting.key
