@@ -54,6 +54,8 @@ def check_writable(file: str, read: Mapping[str, Iterable[str]]) -> None:
     for option, names in read.items():
         if any(_is_same(path, file_of(name)) for name in names):
             raise BadInput(f"--report {file}: that is what {option} reads, and would be lost; choose another name")
+    if path.is_fifo():
+        return  # opened and closed, its reader would take it for the end
     is_new = not os.path.lexists(path)
     try:
         with path.open("a", encoding="utf-8"):
@@ -80,21 +82,23 @@ def write_report(file: str, outcomes: Mapping[str, Outcome], about: About) -> No
         left_out=about.left_out,
         gpu_price=about.gpu_price,
     )
-    path, data = Path(file).resolve(), text.encode("utf-8", "replace")
+    path, data = Path(file), text.encode("utf-8", "replace")
     with naming(file):
-        if not (path.is_file() or not path.exists()) or not os.access(
-            path.parent, os.W_OK
-        ):  # a device, or not our folder
-            path.write_bytes(data)
-            return
-        beside = path.with_name(f".{path.name[:100]}.{os.getpid()}")
-        try:
-            beside.write_bytes(data)
-            if path.exists():
-                shutil.copymode(path, beside)
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
+        if (path.exists() and not path.is_file()) or not os.access(path.resolve().parent, os.W_OK):
+            path.write_bytes(data)  # a pipe, a device, or a folder that is not ours
+        else:
+            _replace(path.resolve(), data)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    beside = path.with_name(f".{path.name[:50]}.{os.getpid()}")
+    try:
+        beside.write_bytes(data)
+        if path.exists():
+            shutil.copymode(path, beside)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 # ------------------------------------------------------------------------------------------------- what is missing

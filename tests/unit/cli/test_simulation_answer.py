@@ -90,6 +90,21 @@ def test_a_report_is_written_where_nobody_reads_the_table(trace, tmp_path):
     assert "trace.swf on 4x1" in file.read_text()
 
 
+def test_a_report_goes_through_a_pipe(trace, tmp_path, capsys):
+    """As with `--report >(gzip > report.html.gz)`: to try whether it can be written was the end for its reader."""
+    reads, writes = os.pipe()
+    with subprocess.Popen(["cat"], stdin=reads, stdout=subprocess.PIPE, text=True) as reader:
+        answered(capsys, "--workload", trace, "--cluster", "4x1", "--report", f"/dev/fd/{writes}")
+        os.close(reads)
+        os.close(writes)
+        assert "trace.swf on 4x1" in reader.stdout.read()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
+        answered(capsys, "--workload", trace, "--cluster", "4x1", "--report", str(pipe))
+        assert "trace.swf on 4x1" in reader.stdout.read()
+
+
 def test_no_empty_report_is_left_where_nothing_was_simulated(trace, tmp_path, capsys, monkeypatch):
     file = tmp_path / "report.html"
     monkeypatch.setattr("pumice.cli.simulate.outcomes_of", lambda *_: {})
