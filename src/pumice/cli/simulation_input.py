@@ -176,7 +176,8 @@ def _text(file: str) -> str:
             raise BadInput(f"{file}: damaged gzip file: {error}; fetch it again") from error
         if len(data) > DUMP_BYTES_MAX:
             raise BadInput(f"{file}: larger than {DUMP_BYTES_MAX} bytes when unpacked; split it into several files")
-    return data.decode("utf-8-sig", errors="replace")
+    text = data.decode("utf-8-sig", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text  # the second is of old spreadsheets
 
 
 def _json(text: str, file: str) -> Any:

@@ -65,6 +65,16 @@ def test_a_list_of_nodes_may_be_packed(capsys, tmp_path):
     assert json.loads(answered(capsys, *arguments))["policies"]["builtin"]["jobs"] == 5
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("lines", [["1 0 -1 10 1", "2 0 -1 10 1"], ["gpus,submit_time,duration", "1,0,10", "1,0,10"]])
+def test_lines_end_as_on_any_system(capsys, tmp_path, lines, end):
+    """Two jobs of a trace were one, whose other fields nobody reads."""
+    file = tmp_path / "trace"
+    file.write_bytes("".join(f"{line}{end}" for line in lines).encode())
+    found = json.loads(answered(capsys, "--workload", str(file), "--cluster", "1x4", "-o", "json"))
+    assert found["policies"]["builtin"]["jobs"] == 2
+
+
 def test_a_queue_with_two_weights_is_refused(capsys):
     arguments = ("--workload", "generated", "--jobs", "5", "--cluster", "2x8", "--queue", "default=1", "--queue")
     assert "--queue default: it is given the weights 1 and 2; give one of them" in refused(
