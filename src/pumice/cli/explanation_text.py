@@ -11,7 +11,7 @@ from pumice.api.scheduling import SCHEDULER_NAMES
 from pumice.cli import gang_names
 from pumice.cli.colours import PLAIN
 from pumice.cli.printing import align
-from pumice.cli.sources import LEADER, PODGROUP
+from pumice.cli.sources import LEADER, LISTING, PODGROUP
 from pumice.cluster import amounts
 from pumice.digits import counted
 from pumice.scheduling.core.codes import Code
@@ -147,10 +147,7 @@ def _amounts_text(values: model.Amounts) -> str:
 def _reasons(answer: Answer, now: Instant, paint: Paint) -> str:
     reasons, nodes = answer.detail.gang.reasons, answer.detail.totals.nodes
     if not reasons:
-        return (
-            f"Why it waits: {_no_reason_text(answer)}\n"
-            "  Is one running, and is it the one that the pods' schedulerName names?\n"
-        )
+        return f"Why it waits: {_no_reason_text(answer)}\n"
     lines = []
     for each in reasons:
         of = f" of {nodes}" if nodes else ""  # unknown to a user who may not list nodes
@@ -198,16 +195,23 @@ def _times(gang: model.Gang, now: Instant) -> str:
 
 
 def _no_reason_text(answer: Answer) -> str:
-    if answer.source == PODGROUP:
-        return "no scheduler has said so far."
-    return "nothing is in its way: a scheduler would start it now."
+    if answer.source not in {LEADER, LISTING, PODGROUP}:
+        return f"nothing was in its way in {answer.source}."
+    said = (
+        "no scheduler has said so far."
+        if answer.source == PODGROUP
+        else "nothing is in its way: a scheduler would start it now."
+    )
+    return f"{said}\n  Is one running, and is it the one that the pods' schedulerName names?"
 
 
 def _source(answer: Answer, now: Instant) -> str:
     if answer.source == LEADER:
         return ", as the scheduler says now"
-    if answer.source != PODGROUP:
+    if answer.source == LISTING:
         return ", as one cycle over a listing finds"
+    if answer.source != PODGROUP:
+        return f", as {answer.source} found"
     ago = f"{instant.human_duration(now - instant.parse_instant(answer.at))} ago" if answer.at else "at an unknown time"
     return f", as the scheduler wrote {ago}"
 

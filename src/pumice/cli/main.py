@@ -93,7 +93,7 @@ def run(arguments: list[str] | None = None, command: click.Command = pumice, *, 
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # the second is what click makes of the first, with the code 1
         # The reader (head, less) has seen enough. Point stdout elsewhere, or Python complains while it shuts down.
         sys.stdout = None
         return ExitCode.OK

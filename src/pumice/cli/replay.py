@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from pumice.processes.entry_points import plugins_from_outside
 from pumice.readmodel.build import Cycle, Views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pumice.cluster.gangs import Gang
 
@@ -97,8 +98,15 @@ def _show_one(recording: _Recording, number: int, gang: str | None, output: str)
             return
         seen.append(each.number)
     _tell_end(recording, None)
-    there = f"it has {seen[0]} to {seen[-1]}" if seen else "it has none"
-    raise NotFound(f"cycle {number}: not in this recording: {there}; older ones may be in {recording.file}.1")
+    raise NotFound(f"cycle {number}: not in this recording: {_range(seen, number, recording.file)}")
+
+
+def _range(seen: Sequence[int], number: int, file: str) -> str:
+    """What there is; a file of before has lower numbers, if it is of the same process."""
+    if not seen:
+        return "it has none"
+    more = f"; older ones may be in {file}.1" if number < seen[0] and Path(f"{file}.1").exists() else ""
+    return f"it has {seen[0]} to {seen[-1]}{more}"
 
 
 def _show(each: Played, gang: str | None, output: str) -> None:
@@ -135,9 +143,17 @@ def _explain(each: Played, gang: str, output: str) -> None:
         known = ", ".join(list(each.snapshot.gangs)[:SHOWN_MAX]) or "no gang at all"
         raise NotFound(f"gang {gang}: not in cycle {each.number}, which knows {known}")
     if output == "table":
-        click.echo(explanation_text.text(Answer(detail, f"recorded in cycle {each.number}"), each.at))
+        for pod, node in _binds_of(each, detail.gang.key).items():
+            click.echo(f"bind      {pod} -> {node}")
+        click.echo(explanation_text.text(Answer(detail, f"cycle {each.number}"), each.at))
     else:
         echo_data(detail, output)
+
+
+def _binds_of(each: Played, gang: str) -> dict[str, str]:
+    return {
+        bind.task.key: bind.node for commit in each.decisions.commits if commit.gang == gang for bind in commit.binds
+    }
 
 
 def _key_of(each: Played, name: str) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import functools
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
 from pumice import instant
-from pumice.cli.disk_errors import naming
 from pumice.cli.input_files import read_file
 from pumice.cli.numbers import Between
-from pumice.cli.printing import align, echo_data
 from pumice.cli.results import output_option
 from pumice.cli.side_by_side import outcomes_of
-from pumice.cli.simulation_input import Asked, read
+from pumice.cli.simulation_answer import About, check_writable, say_what_is_missing, show, write_report
+from pumice.cli.simulation_input import Asked, read, shown
 from pumice.digits import counted
 from pumice.errors import BadInput
 from pumice.processes.entry_points import plugins_from_outside
@@ -27,7 +26,6 @@ from pumice.sim import workload
 from pumice.sim.one_by_one import GIVE_BACK_S, OneByOne
 from pumice.sim.past import RUN_S
 from pumice.sim.policies import NAMED, Named
-from pumice.sim.report import idle_dollars, page
 from pumice.sim.simulation import Simulation, more_nodes
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from pumice.cli.simulation_input import Place
     from pumice.instant import Duration
-    from pumice.sim.outcome import Outcome
     from pumice.sim.workload import Submission
 
 ERROR_MAX = 10.0
@@ -99,7 +96,11 @@ class Pace(NamedTuple):
     show_default=True,
     help="Of a generated workload: how much of the cluster it asks for.",
 )
-@click.option("--jobs", type=click.IntRange(1, workload.JOBS_MAX), help="Only so many jobs from the beginning.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, workload.JOBS_MAX),
+    help="Only so many jobs from the beginning; of the record, those that ended last.",
+)
 @click.option(
     "--policy",
     "policies",
@@ -174,57 +175,21 @@ def simulate(
     work = _with_error(work, estimate_error, seed)
     chosen = _trials(_chosen(policies or ("builtin",)), here, add_nodes)
     if report is not None:
-        _check_writable(report)
+        check_writable(report, {"--workload": [file], "--cluster": [cluster], "--policy": policies})
     pace = Pace(rhythm_s * instant.SECOND, give_back_s or None, seed)
     making = functools.partial(_simulation, work=work, pace=pace)
     trials = {name: functools.partial(making, name, *trial) for name, trial in chosen.items()}
     outcomes = outcomes_of(trials, len(work))
     if not outcomes:
         raise click.Abort  # Ctrl-C came before any had begun
-    if output == "table":
-        click.echo(_table(outcomes))
-    else:
-        answer = {name: _as_data(outcome, gpu_price, per_job=per_job) for name, outcome in outcomes.items()}
-        about = {"workload": file, "cluster": cluster, "seed": seed, "left_out": left_out}
-        echo_data({**about, "policies": answer}, output)
-    if report is not None:  # last: where it cannot be written, the figures of a long simulation have been printed
-        with naming(report):
-            Path(report).write_text(
-                page(
-                    outcomes,
-                    workload=Path(file).name,
-                    cluster=Path(cluster).name,
-                    left_out=left_out,
-                    gpu_price=gpu_price,
-                ),
-                "utf-8",
-            )
-    cut_short = [name for name, outcome in outcomes.items() if outcome.cut_short_s is not None]
-    if cut_short or len(outcomes) < len(trials):
-        for name in cut_short:
-            _say_cut_short(name, outcomes[name])
-        untried = [name for name in trials if name not in outcomes]
-        if untried:
-            click.echo(f"pumice: not tried: {', '.join(untried)}", err=True)
-        raise click.Abort  # what was found until then has been printed
-
-
-def _say_cut_short(name: str, outcome: Outcome) -> None:
-    figures, at_s = outcome.figures, outcome.cut_short_s or 0.0
-    click.echo(
-        f"pumice: cut short: {name} had come to day {at_s / 86_400:.1f}, {len(outcome.runs) - int(figures['never_ended'] or 0)} of {len(outcome.runs)} jobs "
-        "had ended, and its figures are of those",
-        err=True,
-    )
-
-
-def _check_writable(file: str) -> None:
-    """Before a simulation that may take an hour; a file that is there already stays as it is until then."""
+    about = About(shown(file), shown(cluster), seed, left_out, gpu_price)
     try:
-        with Path(file).open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise BadInput(f"--report {file}: {error.strerror or error}; choose another place") from error
+        show(outcomes, about, output, per_job=per_job)
+    finally:  # also where nobody reads what is printed; and after it: where it cannot be written, the figures of a long simulation have been printed
+        if report is not None:
+            write_report(report, outcomes, about)
+    if not say_what_is_missing(outcomes, trials):
+        raise click.Abort  # what was found until then has been printed
 
 
 def _trials(chosen: dict[str, Named], here: Place, add_nodes: int | None) -> dict[str, tuple[Named, Place]]:
@@ -255,8 +220,8 @@ def _chosen(given: Iterable[str]) -> dict[str, Named]:
         else:
             raise BadInput(f"--policy {name}: no such policy; take one of {', '.join(NAMED)}, or the name of a file")
         if not policy.pod_by_pod:
-            parse_policy(policy.text, name, plugins_from_outside())  # before anything runs
-        found[name] = policy
+            parse_policy(policy.text, shown(name), plugins_from_outside())  # before anything runs
+        found[shown(name)] = policy
     if len(found) > POLICIES_MAX:
         raise BadInput(f"--policy is given {len(found)} times; {POLICIES_MAX} at most, run the others in a second call")
     return found
@@ -279,69 +244,3 @@ def _simulation(
         rhythm=pace.rhythm,
         extra_plugins=plugins_from_outside(),
     )
-
-
-def _as_data(outcome: Outcome, gpu_price: float | None, *, per_job: bool) -> dict[str, Any]:
-    figures = outcome.figures
-    data: dict[str, Any] = {**figures, "wait_by_size": outcome.wait_by_size()}
-    if gpu_price is not None:
-        data["idle_dollars"] = idle_dollars(figures, gpu_price)
-    if outcome.cut_short_s is not None:
-        data["cut_short_s"] = outcome.cut_short_s
-    if per_job:
-        data["runs"] = [
-            {
-                "gang": each.job.key,
-                "submit_s": each.job.at_s,
-                "size": each.job.size,
-                "start_s": each.start_s,
-                "end_s": each.end_s,
-                "restarts": each.restarts,
-            }
-            for each in outcome.runs
-        ]
-    return data
-
-
-def _table(outcomes: dict[str, Outcome]) -> str:
-    heads = (
-        "POLICY",
-        "MEAN WAIT",
-        "SLOWDOWN",
-        "UTILISATION",
-        "MAKESPAN",
-        "EVICTIONS",
-        "LOST GPU-H",
-        "BLOCKED GPU-H",
-        "NOT STARTED",
-    )
-    rows: list[tuple[str, ...]] = [heads]
-    for name, outcome in outcomes.items():
-        figures = outcome.figures
-        rows.append(
-            (
-                name,
-                _duration(figures["mean_wait_s"]),
-                _number(figures["bounded_slowdown"]),
-                _number(figures["utilisation"], 3),
-                _duration(figures["makespan_s"]),
-                _number(figures["evictions"], 0),
-                _number(figures["lost_gpu_h"]),
-                _number(figures["blocked_gpu_h"]),
-                _number(figures["never_started"], 0),
-            )
-        )
-    sizes: list[tuple[str, ...]] = [("POLICY", "SIZE", "JOBS", "MEDIAN WAIT", "MEAN WAIT", "95 % WAIT", "LONGEST WAIT")]
-    for name, outcome in outcomes.items():
-        for size, own in outcome.wait_by_size().items():
-            waits = (own[each] for each in ("median_wait_s", "mean_wait_s", "p95_wait_s", "max_wait_s"))
-            sizes.append((name, size, str(own["jobs"]), *map(_duration, waits)))
-    return f"{align(rows).rstrip()}\n\n{align(sizes).rstrip()}"
-
-
-def _duration(seconds: float | None) -> str:
-    return "-" if seconds is None else instant.human_duration(round(seconds) * instant.SECOND)
-
-
-def _number(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"

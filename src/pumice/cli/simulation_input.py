@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -23,8 +24,9 @@ from pumice.cli import future_pods
 from pumice.cli.input_files import DUMP_BYTES_MAX, read_file
 from pumice.cli.offline import read_objects, world_of
 from pumice.cluster import edits
-from pumice.digits import counted
+from pumice.digits import counted, is_number
 from pumice.errors import BadInput
+from pumice.record.settings import without_password
 from pumice.scheduling.time.stand_ins import with_stand_ins
 from pumice.sim import workload
 from pumice.sim.generator import generate
@@ -43,9 +45,10 @@ if TYPE_CHECKING:
 
 GENERATED = "generated"
 GENERATED_JOBS = 1_000
-RECORD = "record:"
+RECORD, SQLITE = "record:", "sqlite:///"
 DUMPS = frozenset({".yaml", ".yml", ".json"})
 NODE_LIST = ".csv"
+PACKED = ".gz"
 QUEUES_SHOWN_MAX = 20  # in a message
 HEAD_SHOWN_CHARS_MAX = 80
 WEIGHT_MAX = 1_000_000
@@ -93,12 +96,12 @@ def read(asked: Asked) -> Given:
     elif _is_dump(asked.cluster):
         return _dump_on_dump(asked)
     else:
-        place, work = _place(asked, as_it_is=False), in_slots(_of_dump(asked)[0])
+        place, work = _place(asked, as_it_is=False), in_slots(_of_dump(asked)[0], left_out)
         if not work:
             raise BadInput(f"{asked.file}: no gang in it asks for GPUs; give what `{DUMP_COMMAND}` prints")
     work = _that_fit(work, place.machines, asked.cluster, left_out)
     if left_out:
-        click.echo(f"pumice: {asked.file}: {left_out_text(left_out)}", err=True)
+        click.echo(f"pumice: {shown(asked.file)}: {left_out_text(left_out)}", err=True)
     _check_queues(asked, work, place)
     return Given(work, place, left_out)
 
@@ -112,6 +115,18 @@ def _dump_on_dump(asked: Asked) -> Given:
     return Given(_on_nodes(work, known), place._replace(others=others, begin=dump.newest), Counter())
 
 
+def shown(name: str) -> str:
+    """A file or an address as an answer may have it: without a password, and every byte of it as text."""
+    if name.startswith(RECORD):
+        name = RECORD + without_password(name.removeprefix(RECORD))
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def file_of(name: str) -> str:
+    """What is read where this is given: a record may be a file, too."""
+    return name.removeprefix(RECORD).removeprefix(SQLITE)
+
+
 # ------------------------------------------------------------------------------------------------- the workload
 
 
@@ -122,7 +137,7 @@ def _work(asked: Asked, slots: int, left_out: Counter[str]) -> list[Submission]:
             asked.jobs if asked.jobs is not None else GENERATED_JOBS, slots, load=asked.load, seed=asked.seed
         )
     if asked.file.startswith(RECORD):
-        work = _recorded(asked.file.removeprefix(RECORD), most)
+        work = _recorded(asked.file.removeprefix(RECORD), most, left_out)
         if not work:
             raise BadInput("--workload: no gang in the record held GPUs and has ended; is it the right database?")
         return work
@@ -131,11 +146,7 @@ def _work(asked: Asked, slots: int, left_out: Counter[str]) -> list[Submission]:
         work = read_philly(_json(text, asked.file), asked.file, most=most, left_out=left_out)
     else:
         head = text.partition("\n")[0]
-        if "," in head and not head.startswith(";") and not is_gpu_trace(head):
-            raise BadInput(
-                f"{asked.file}: its first line is {head.strip()[:HEAD_SHOWN_CHARS_MAX]!r}; the CSV of a GPU trace has columns such as submit_time, "
-                "gpu_num and duration there, and the Standard Workload Format has no commas"
-            )
+        _check_head(head, asked.file)
         read_lines = read_csv if is_gpu_trace(head) else workload.read_swf
         work = read_lines(io.StringIO(text), asked.file, most=most, left_out=left_out)
     if not work:
@@ -143,6 +154,17 @@ def _work(asked: Asked, slots: int, left_out: Counter[str]) -> list[Submission]:
             f"{asked.file}: no job in it has a run time and processors; is it a trace in the Standard Workload Format, or the CSV of a GPU trace?"
         )
     return work
+
+
+def _check_head(head: str, file: str) -> None:
+    """A first line that no trace can have: most often it is a table or a dump under another name."""
+    words = head.split()
+    if not words or head.startswith(";") or is_gpu_trace(head) or is_number(words[0]):
+        return
+    raise BadInput(
+        f"{file}: its first line is {head.strip()[:HEAD_SHOWN_CHARS_MAX]!r}; the CSV of a GPU trace has columns such as submit_time, gpu_num and duration "
+        "there, with commas between them, the Standard Workload Format has numbers, and the name of a dump ends in .yaml or .json"
+    )
 
 
 def _text(file: str) -> str:
@@ -154,7 +176,8 @@ def _text(file: str) -> str:
             raise BadInput(f"{file}: damaged gzip file: {error}; fetch it again") from error
         if len(data) > DUMP_BYTES_MAX:
             raise BadInput(f"{file}: larger than {DUMP_BYTES_MAX} bytes when unpacked; split it into several files")
-    return data.decode("utf-8-sig", errors="replace")
+    text = data.decode("utf-8-sig", errors="replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text  # the second is of old spreadsheets
 
 
 def _json(text: str, file: str) -> Any:
@@ -164,12 +187,14 @@ def _json(text: str, file: str) -> Any:
         raise BadInput(f"{file}: not JSON: {error}; is the file whole?") from error
 
 
-def _recorded(url: str, most: int) -> list[Submission]:
+def _recorded(url: str, most: int, left_out: Counter[str]) -> list[Submission]:
     """Gangs that have ended, page by page, the last first."""
     from pumice.record import queries
     from pumice.record.model import Filter
+    from pumice.record.settings import check
     from pumice.record.store import Store
 
+    check(url, f"--workload {RECORD}")
     store, rows = Store(url), list[Any]()
     try:
         store.check()
@@ -180,7 +205,7 @@ def _recorded(url: str, most: int) -> list[Submission]:
                 page_of = msgspec.structs.replace(page_of, before=(found[-1].ended, found[-1].uid))
     finally:
         store.close()
-    return work_of_record(rows[:most])
+    return work_of_record(rows[:most], left_out)
 
 
 def _that_fit(
@@ -204,7 +229,7 @@ def _that_fit(
 def _check_queues(asked: Asked, work: Iterable[Submission], place: Place) -> None:
     """The weight of a queue that nobody is in would change nothing, without a word."""
     known = {each.queue for each in work} | place.of_dump
-    for name, _ in map(_weight, asked.weights):
+    for name in _weights(asked.weights):
         if name not in known:
             listed = ", ".join(sorted(known)[:QUEUES_SHOWN_MAX])
             raise BadInput(f"--queue {name[:80]}: no job of the workload is in it; there are {listed}")
@@ -219,11 +244,11 @@ class _Dump(NamedTuple):
 
 
 def _is_dump(file: str) -> bool:
-    return Path(file).suffix in DUMPS
+    return not file.startswith(RECORD) and Path(file).suffix.lower() in DUMPS
 
 
 def _is_philly(file: str) -> bool:
-    return file.endswith(".json") and is_philly(_text(file))
+    return file.lower().endswith(".json") and is_philly(_text(file))
 
 
 def _dump(file: str) -> _Dump:
@@ -277,11 +302,9 @@ def _on_nodes(work: Iterable[Submission], known: set[str]) -> list[Submission]:
 
 
 def _place(asked: Asked, *, as_it_is: bool) -> Place:
-    wanted = dict(_weight(each) for each in asked.weights)
+    wanted = _weights(asked.weights)
     if not _is_dump(asked.cluster):
-        is_list = Path(asked.cluster).suffix == NODE_LIST
-        machines = read_nodes(io.StringIO(_text(asked.cluster)), asked.cluster) if is_list else nodes(asked.cluster)
-        return Place(machines, wanted, [])
+        return Place(_listed_or_equal(asked.cluster), wanted, [])
     machines, queues, others = cluster_of_dump(_dump(asked.cluster).objects, asked.cluster, as_it_is=as_it_is)
     known = {queue.metadata.name: queue for queue in queues}
     of_dump = frozenset(known)
@@ -289,6 +312,23 @@ def _place(asked: Asked, *, as_it_is: bool) -> Place:
         was = known.get(name, Queue(metadata=ObjectMeta(name=name, uid=name), status=QueueStatus(state="Open")))
         known[name] = msgspec.structs.replace(was, spec=msgspec.structs.replace(was.spec, weight=weight))
     return Place(machines, list(known.values()), others, of_dump=of_dump)
+
+
+def _listed_or_equal(cluster: str) -> list[Node]:
+    if Path(cluster.lower().removesuffix(PACKED)).suffix == NODE_LIST:
+        return read_nodes(io.StringIO(_text(cluster)), cluster)
+    try:
+        return nodes(cluster)
+    except BadInput as error:
+        raise BadInput(f"--{error}; or name a dump (.yaml, .json) or a list of nodes (.csv, .csv.gz)") from error
+
+
+def _weights(given: Iterable[str]) -> dict[str, int]:
+    found = dict[str, int]()
+    for name, weight in map(_weight, given):
+        if found.setdefault(name, weight) != weight:
+            raise BadInput(f"--queue {name[:80]}: it is given the weights {found[name]} and {weight}; give one of them")
+    return found
 
 
 def _weight(text: str) -> tuple[str, int]:

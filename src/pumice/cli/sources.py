@@ -39,7 +39,7 @@ class Answer(Value):
     """A gang as the engine sees it, and who said so when."""
 
     detail: model.GangDetail
-    source: str
+    source: str  # or the cycle of a recording
     at: str = ""  # when it was written, where it is not of this moment
     suggestions: Suggestions | None = None  # what would start it, where that was asked for and somebody could say
 

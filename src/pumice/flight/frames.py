@@ -188,6 +188,10 @@ def pack(frame: Any) -> bytes:
 
 def unpack(data: bytes, source: str) -> Iterator[Frame]:
     """The frames of a file, one after the other; raises Broken where they end without being whole."""
+    if not data:
+        raise BadInput(
+            f"{source}: empty: no cycle was planned, as in a replica that never led; the leader's recording has what you look for"
+        )
     line, _, rest = data.partition(b"\n")
     if not line.startswith(MAGIC):
         raise BadInput(f"{source}: no flight recording; give the file that `pumice scheduler --flight-recorder` writes")
@@ -204,10 +208,25 @@ def unpack(data: bytes, source: str) -> Iterator[Frame]:
         length, checksum = _PREFIX.unpack(prefix) if len(prefix) == _PREFIX.size else (0, 0)
         body = stream.read(length)
         if len(prefix) < _PREFIX.size or len(body) < length:
-            raise Torn(f"{where}: the file ends in the middle of it; what was being written when it was copied is lost")
+            raise _too_short(prefix + body, body, where)
         if zlib.crc32(body) != checksum:
             raise Broken(f"{where}: its checksum is wrong: the file was damaged; get another copy of it")
         yield _decode(body, where)
+
+
+def _too_short(rest: bytes, body: bytes, where: str) -> Broken:
+    """A file that was copied while it was written ends within a frame; where the whole frame is there and more, it is its length that is wrong."""
+    if rest.startswith(MAGIC):
+        return Broken(f"{where}: another recording begins here; replay each file for itself")
+    unpacker = zlib.decompressobj()
+    try:
+        unpacker.decompress(body, FRAME_BYTES_MAX)
+        is_torn = not unpacker.eof
+    except zlib.error:
+        is_torn = False
+    if is_torn:
+        return Torn(f"{where}: the file ends in the middle of it; what was being written when it was copied is lost")
+    return Broken(f"{where}: its length is wrong: the file was damaged; get another copy of it")
 
 
 def _decode(body: bytes, where: str) -> Frame:

@@ -39,7 +39,10 @@ _NODE, _NODE_GPUS, _MODEL = ("sn", "name", "node", "node_name"), ("gpu", *_GPUS)
 
 def is_gpu_trace(head: str) -> bool:
     """Whether the first line of a file is the head of such a trace."""
-    columns = {each.strip().lower() for each in head.split(",")}
+    try:
+        columns = {each.strip().lower() for each in next(csv.reader([head]), [])}  # names may stand in quotes
+    except csv.Error:
+        return False
     return bool(columns.intersection(_SUBMITTED)) and bool(columns.intersection(_GPUS))
 
 
@@ -153,9 +156,10 @@ def _jobs(lines: Iterable[str], source: str, left_out: Counter[str]) -> Iterator
 def _rows(lines: Iterable[str], source: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Each row with its place; columns are known by their names in small letters."""
     where = source
+    reader = csv.DictReader(lines, strict=True)  # else a quote that nobody closes would hide all rows after it
     try:
-        for number, raw in enumerate(csv.DictReader(lines), start=2):
-            where = f"{source}:{number}"
+        for raw in reader:
+            where = f"{source}:{reader.line_num}"
             yield (
                 where,
                 {(key or "").strip().lower(): value.strip() for key, value in raw.items() if isinstance(value, str)},

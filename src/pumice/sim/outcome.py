@@ -92,10 +92,7 @@ class Outcome(Mutable, eq=False):
         first = min((run.job.at_s for run in self.runs), default=0.0)
         makespan = max(ends) - first if ends else 0.0
         done = sum((run.job.run_s - _before(run)) * run.slots for run in self.runs if run.end_s is not None)
-        # A deadlock that nobody ends lasts as long as gangs come.
-        in_vain = [run.job.at_s for run in self.runs if run.start_s is None and self._has_come(run)]
-        until_s = max([first + makespan, *in_vain, *(at for at, _, _ in self.blocked[-1:])])
-        blocked_slot_s = _slot_s(self.blocked, until_s)
+        until_s = self.until_s
         return {
             "mean_wait_s": _mean(waits),
             "bounded_slowdown": _mean(slowdowns),
@@ -104,7 +101,7 @@ class Outcome(Mutable, eq=False):
             "evictions": self.evictions,
             "lost_gpu_h": self.lost_slot_s / 3600,
             "idle_gpu_h": (self.slots * makespan - _slot_s([*self.held, *self.blocked], first + makespan)) / 3600,
-            "blocked_gpu_h": blocked_slot_s / 3600,
+            "blocked_gpu_h": _slot_s(self.blocked, until_s) / 3600,
             "deadlocked_s": self._deadlocked_s(until_s),
             "give_backs": self.give_backs,
             "stranded_gpu_h": self._stranded_slot_s() / 3600,
@@ -115,8 +112,14 @@ class Outcome(Mutable, eq=False):
             "cycles": self.cycles,
         }
 
-    def _has_come(self, run: Run) -> bool:
-        return self.cut_short_s is None or run.job.at_s <= self.cut_short_s
+    @property
+    def until_s(self) -> float:
+        """The last end, or when the last gang came that never started: it may try for ever, and what it blocks then says nothing of the rest."""
+        if self.cut_short_s is not None:
+            return self.cut_short_s
+        ends = (run.end_s for run in self.runs if run.end_s is not None)
+        in_vain = (run.job.at_s for run in self.runs if run.start_s is None)
+        return max((0.0, *ends, *in_vain))
 
     def slowdown_by(self, by: str) -> dict[str, float]:
         """The mean bounded slowdown of each "user" or "queue" of whose gangs one has ended."""
@@ -167,9 +170,8 @@ class Outcome(Mutable, eq=False):
         return levels
 
     def _stranded_slot_s(self) -> float:
-        levels = self.stranded()
-        end = max((at for at, _, _ in (*self.held, *self.blocked)), default=0.0)
-        ends = [*(at for at, _ in levels[1:]), end]
+        levels, end = self.stranded(), self.until_s
+        ends = [*(min(at, end) for at, _ in levels[1:]), end]
         return sum(level * max(until - at, 0.0) for (at, level), until in zip(levels, ends, strict=False))
 
     def wait_by_size(self, edges: tuple[int, ...] = (1, 8, 32, 128)) -> dict[str, dict[str, Any]]:

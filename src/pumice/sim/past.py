@@ -7,6 +7,7 @@ something else, they have nothing in common but GPUs: a slot is a GPU then, and 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +25,7 @@ from pumice.cluster.tasks import FINISHED, OCCUPYING, Status
 from pumice.errors import BadInput
 from pumice.scheduling.time.estimates import OVERDUE_LEAST, OVERDUE_PART
 from pumice.sim.simulation import gpus_of, node_of
-from pumice.sim.workload import SIZE_MAX, Submission
+from pumice.sim.workload import NEVER_RAN, NO_GPU, SIZE_MAX, Submission
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -39,14 +40,21 @@ if TYPE_CHECKING:
 RUN_S = 3600  # of gangs in a dump whose owners say nothing
 
 
-def work_of_record(rows: Iterable[GangRow]) -> list[Submission]:
-    """Gangs that held GPUs for a while, in order of submission; second 0 is the first of them, and estimates are true."""
+def work_of_record(rows: Sequence[GangRow], left_out: Counter[str] | None = None) -> list[Submission]:
+    """Gangs that held GPUs for a while, in order of submission; second 0 is the first of them, and estimates are true.
+
+    `left_out` counts the others, by the reason.
+    """
+    left_out = Counter() if left_out is None else left_out
     kept = sorted((row for row in rows if row.run_s > 0), key=lambda row: (row.submitted, row.uid))
+    left_out.update([NEVER_RAN] * (len(rows) - len(kept)))
     found, first = list[Submission](), kept[0].submitted if kept else 0
     for row in kept:
         each = [(int(shape.get("pods", 0)), _gpus(shape.get("resources", {}))) for shape in row.shapes]
         size, slots = _shape(each)
-        if size:
+        if not size:
+            left_out[NO_GPU] += 1
+        else:
             found.append(
                 Submission(
                     at_s=float(row.submitted - first), run_s=float(row.run_s), size=size, slots=slots,
@@ -84,13 +92,16 @@ def work_of_dump(cluster: Cluster, now: Instant, run_s: float = RUN_S) -> list[S
     return found
 
 
-def in_slots(work: Iterable[Submission]) -> list[Submission]:
+def in_slots(work: Iterable[Submission], left_out: Counter[str] | None = None) -> list[Submission]:
     """The same gangs for a cluster of equal nodes, which has nothing but slots: one pod each, or one for each GPU; who asks for none is left out."""
+    left_out = Counter() if left_out is None else left_out
     found = []
     for job in work:
         pods = [thing for thing in job.objects if isinstance(thing, Pod)]
         size, slots = _shape([(1, _gpus_asked(request_of(pod).amounts)) for pod in pods])
-        if size:
+        if not size:
+            left_out[NO_GPU] += 1
+        else:
             minimum = job.minimum if size <= len(pods) else None
             found.append(
                 Submission(

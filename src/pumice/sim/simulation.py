@@ -166,7 +166,7 @@ class Simulation:
         self.begin = settings.get("begin", START)
         extra = settings.get("extra_plugins", cycle.NO_PLUGINS)
         source = settings.get("source", "built-in policy")
-        self.runs = {each.key or f"{NAMESPACE}/{_name(number)}": Run(number, each) for number, each in enumerate(work)}
+        self.runs = {gang_key(number, each): Run(number, each) for number, each in enumerate(work)}
         self.outcome = Outcome(sum(map(gpus_of, machines)), list(self.runs.values()))
         self.ended = 0
         self._blocked: dict[str, int] = {}  # slots that gangs hold which do not run
@@ -301,6 +301,11 @@ def _queue(name: str, weight: int, *, strict: bool) -> Queue:
 def _span(seconds: float) -> Duration:
     """In whole microseconds, as pods tell when they start and end."""
     return round(seconds * instant.SECOND / instant.MICROSECOND) * instant.MICROSECOND
+
+
+def gang_key(number: int, job: Submission) -> str:
+    """What a job of a workload is called in the cluster."""
+    return job.key or f"{NAMESPACE}/{_name(number)}"
 
 
 def _name(number: int) -> str:

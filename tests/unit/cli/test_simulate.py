@@ -130,7 +130,7 @@ def test_a_file_that_is_not_there_or_no_trace(tmp_path, capsys):
     assert "no job in it has a run time" in refused(capsys, "--workload", str(empty), "--cluster", "4x1")
     broken = tmp_path / "broken.swf"
     broken.write_bytes(b"\xff\xfe not a trace")
-    assert "broken.swf:1: could not convert" in refused(capsys, "--workload", str(broken), "--cluster", "4x1")
+    assert "broken.swf: its first line is " in refused(capsys, "--workload", str(broken), "--cluster", "4x1")
     policy = tmp_path / "policy.yaml"
     policy.write_text('actions: "dance"\ntiers: []\n')
     trace = tmp_path / "t.swf"

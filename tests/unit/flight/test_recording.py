@@ -271,6 +271,11 @@ def test_one_gang_is_explained_as_it_stood_then(flight, path, capsys):
     assert "default/second" in text
     assert "cycle     1 at 2026-01-01T01:00:01Z: same" in text
     assert "nvidia.com/gpu" in text
+    assert "Why it waits, as cycle 1 found:" in text
+    text = replayed(capsys, path, "--cycle", "1", "--gang", "default/first")
+    assert "bind      default/first-w-0 -> n1\n" in text
+    assert "Why it waits: nothing was in its way in cycle 1.\n" in text
+    assert "Is one running" not in text
     error = replayed(capsys, path, "--cycle", "1", "--gang", "default/third", code=ExitCode.NOT_FOUND)
     assert "gang default/third: not in cycle 1, which knows default/first, default/second" in error
 
@@ -291,7 +296,23 @@ def test_a_gang_is_called_by_its_job_and_waits_before_it_has_pods(path, capsys):
 
 def test_a_cycle_that_is_not_there_is_told_with_those_that_are(flight, path, capsys):
     error = replayed(capsys, path, "--cycle", "7", code=ExitCode.NOT_FOUND)
-    assert f"cycle 7: not in this recording: it has 0 to 1; older ones may be in {path}.1" in error
+    assert error == "pumice: cycle 7: not in this recording: it has 0 to 1\n"
+
+
+def test_an_older_cycle_may_be_in_the_file_of_before(path, capsys):
+    """Where there is one: later cycles are in no older file."""
+    here = Flight(path)
+    here.number = 5
+    here.tell(a_queue("default"), a_node("n1", gpu=4))
+    here.cycle()
+    here.recorder.close()
+    error = replayed(capsys, path, "--cycle", "3", code=ExitCode.NOT_FOUND)
+    assert error.endswith("it has 5 to 5\n")
+    path.with_name("flight.1").write_bytes(b"")
+    error = replayed(capsys, path, "--cycle", "3", code=ExitCode.NOT_FOUND)
+    assert error.endswith(f"it has 5 to 5; older ones may be in {path}.1\n")
+    error = replayed(capsys, path, "--cycle", "9", code=ExitCode.NOT_FOUND)
+    assert error.endswith("it has 5 to 5\n")
 
 
 def test_other_decisions_than_were_recorded_fail_loudly_and_say_in_what(flight, path, capsys, monkeypatch):
@@ -328,13 +349,36 @@ def test_a_file_that_was_damaged_after_some_cycles_shows_them_and_fails(flight, 
 
 
 @pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (b"junk that is no frame", "its length is wrong: the file was damaged; get another copy of it"),
+        (frames.first_line(), "another recording begins here; replay each file for itself"),
+    ],
+)
+def test_what_follows_the_last_frame_is_no_end_in_the_middle_of_one(flight, path, capsys, more, said):
+    """That ended with 0, and cycles behind a damaged length were lost with a word that says nothing of them."""
+    path.write_bytes(path.read_bytes() + more)
+    assert run(["replay", str(path)]) is ExitCode.USAGE
+    found = capsys.readouterr()
+    assert said in found.err
+    assert [line.split()[0] for line in found.out.splitlines()[1:]] == ["0", "1"]
+
+
+def test_a_recorder_without_a_name_is_refused(capsys):
+    for command in ("up", "scheduler"):
+        assert run([command, "--flight-recorder", ""]) is ExitCode.USAGE
+        assert "it is empty, and nothing would be recorded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("damage", "said"),
     [
         (lambda data: data[:20], "frame 1: the file ends in the middle of it"),
         (lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:], "frame 1: its checksum is wrong"),
         (lambda data: data.replace(b"FLIGHT 1", b"FLIGHT 9", 1), "it has format 9, and this program reads 1"),
         (lambda _: b"hello\n", "no flight recording; give the file that"),
-        (lambda _: b"", "no flight recording; give the file that"),
+        (lambda _: b"", "flight: empty: no cycle was planned, as in a replica that never led"),
+        (lambda data: data[:16] + b"\x7f" + data[17:], "frame 1: its length is wrong: the file was damaged"),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_place(flight, path, capsys, damage, said):

@@ -92,6 +92,8 @@ def test_what_is_left_out_is_counted():
 def test_such_a_trace_is_known_by_its_head():
     assert is_gpu_trace(ALIBABA.partition("\n")[0])
     assert is_gpu_trace(HELIOS.partition("\n")[0])
+    assert is_gpu_trace('"job_id","gpu_num","submit_time"')  # as spreadsheets write it
+    assert not is_gpu_trace('"' + "a" * 200_000)
     assert not is_gpu_trace("1 100 -1 60 4 -1")
     assert not is_gpu_trace("a,b,c")
 
@@ -114,6 +116,17 @@ def test_a_file_that_is_no_csv_after_some_lines_is_named_with_the_last_good_one(
     lines = ["submit_time,gpus,duration", "1,1,5", f'"{"a" * 200_000}",1,5']
     with pytest.raises(BadInput, match="trace:2: after this line no CSV: field larger than field limit"):
         read_csv(lines, "trace")
+
+
+def test_a_quote_that_nobody_closes_hides_no_rows():
+    """Without a word all that follows would be one field."""
+    with pytest.raises(BadInput, match="trace:2: after this line no CSV: unexpected end of data"):
+        read_csv(["submit_time,gpus,duration", "1,1,5", '"2,1,5', "3,1,5"], "trace")
+
+
+def test_a_line_is_named_by_its_number_in_the_file():
+    with pytest.raises(BadInput, match="trace:5: gpus is 'many'"):
+        read_csv(["submit_time,gpus,duration", "", "1,1,5", "", "2,many,5"], "trace")
 
 
 def test_two_jobs_that_lie_more_than_a_hundred_years_apart_are_a_damaged_line():

@@ -46,7 +46,17 @@ def test_a_deadlock_that_nobody_ends_is_counted_until_the_last_gang_has_come():
     assert outcome.figures["deadlocked_s"] == pytest.approx(7200, abs=5)  # pods come at 20 a second
     assert outcome.figures["blocked_gpu_h"] == pytest.approx(80, abs=0.1)
     outcome.cut_short_s = 3600.0
-    assert outcome.figures["deadlocked_s"] < 3600  # who would have come later does not count
+    assert outcome.figures["deadlocked_s"] == 3600  # who would have come later does not count
+
+
+def test_what_a_gang_blocks_that_can_never_start_counts_while_others_come_and_run():
+    """It tries a thousand times more after all others have ended: that says nothing of the policy."""
+    work = [Submission(at_s=0, run_s=3600, size=10), Submission(at_s=0, run_s=100, size=30)]
+    outcome = played(work, "20x1", give_back_s=600)
+    assert starts(outcome) == [0, None]
+    assert outcome.give_backs == 1000
+    assert outcome.until_s == 3600
+    assert 5 < outcome.figures["blocked_gpu_h"] <= 10
 
 
 def test_the_same_seed_has_the_same_outcome():

@@ -1,5 +1,7 @@
 """Workloads and clusters that exist: the record's gangs, and dumps of nodes, queues and gangs."""
 
+from collections import Counter
+
 import pytest
 from tests.unit.scheduling.clusters import a_cluster, a_gang, a_node, a_pod, a_priority_class, a_queue, flat
 
@@ -32,10 +34,13 @@ def test_gangs_of_the_record_come_in_order_of_submission_and_run_as_they_did():
 
 
 def test_gangs_of_the_record_that_held_no_gpu_or_never_ran_are_left_out_and_uneven_ones_count_gpus():
+    left_out = Counter()
     work = work_of_record(
-        [a_row("cpu", 0, 60, (3, 0.0)), a_row("never", 0, 0, (1, 1.0)), a_row("uneven", 0, 60, (1, 4.0), (2, 1.0))]
+        [a_row("cpu", 0, 60, (3, 0.0)), a_row("never", 0, 0, (1, 1.0)), a_row("uneven", 0, 60, (1, 4.0), (2, 1.0))],
+        left_out,
     )
     assert [(each.size, each.slots) for each in work] == [(6, 1)]
+    assert left_out == {"never_ran": 1, "no_gpu": 1}
 
 
 NOW = instant.parse_instant("2026-11-01T12:00:00Z")
@@ -64,9 +69,11 @@ def test_gangs_of_a_dump_that_run_go_on_and_the_others_are_submitted_at_once_the
         ("default/young", 600, 2, 8, None),
         ("default/plain", 600, 2, 0, None),
     ]
-    assert [(each.key, each.run_s, each.size, each.slots) for each in in_slots(work)] == [
+    left_out = Counter()
+    assert [(each.key, each.run_s, each.size, each.slots) for each in in_slots(work, left_out)] == [
         ("", 5400, 2, 1), ("", 3600, 1, 1), ("", 600, 2, 4), ("", 600, 2, 4),
     ]  # fmt: skip
+    assert left_out == {"no_gpu": 1}
 
 
 def test_a_dump_is_played_as_it_is():
