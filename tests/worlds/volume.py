@@ -15,6 +15,7 @@ FOUND = [
     ("calm", 1115),
     ("calm", 4023),
     ("lines", 1017),
+    ("nodes", 363),
     ("nodes", 3008),
     ("nodes", 4529),
     ("refusals", 3005),
