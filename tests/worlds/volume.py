@@ -20,6 +20,7 @@ FOUND = [
     ("nodes", 4529),
     ("refusals", 3005),
     ("refusals", 6036),
+    ("reserved", 373),
     ("reserved", 1035),
     ("reserved", 1138),
     ("reserved", 1176),
