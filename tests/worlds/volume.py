@@ -31,6 +31,7 @@ FOUND = [
     ("reserved", 5090),
     ("reserved", 6062),
     ("reserved", 6503),
+    ("reserved", 8009),
     ("store", 1439),
     ("store", 6027),
     ("storm", 45),
