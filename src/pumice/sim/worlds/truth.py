@@ -454,11 +454,12 @@ def _has_volume(view: View, gang: Gang, claim: Claim) -> bool:
 
 
 def _some_devices(view: View, gang: Gang, claim: Claim) -> bool:
-    """A member was given some, and has not come to them yet."""
-    del claim
+    """A member was given some, and has not come to them yet; or all share what the first would be given, and would not find room there."""
     waiting = {pod.uid for pod in gang.pods if not pod.node}
     claims = view.devices.claims.items()
-    return any(claim.devices and (claim.pod in waiting or key in gang.shares) for key, claim in claims)
+    if any(each.devices and (each.pod in waiting or key in gang.shares) for key, each in claims):
+        return True
+    return bool(gang.shares) and _no_room(view, gang, claim)
 
 
 def _claims_missing(view: View, gang: Gang, claim: Claim) -> bool:
