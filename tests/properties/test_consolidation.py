@@ -1,6 +1,7 @@
 """consolidate on random clusters: no gang is broken, everybody has room, and the gang that others move for starts."""
 
 import collections
+import functools
 import random
 
 from hypothesis import given, note, settings
@@ -88,8 +89,23 @@ def assert_room(things, pods, decisions):
         free[node] -= gpus(name)
         assert f"default/{name.partition('-')[0]}" in claimants
     assert all(left >= 0 for left in free.values()), free
-    for name in sorted(evicted, key=gpus, reverse=True):
-        # The largest first into the fullest node: with sizes of 1, 2 and 3 that finds room wherever there is some.
-        fitting = [node for node, left in free.items() if left >= gpus(name)]
-        assert fitting, f"{name} has no room elsewhere"
-        free[min(fitting, key=free.get)] -= gpus(name)
+    sizes = tuple(sorted(map(gpus, evicted), reverse=True))
+    assert fits(sizes, tuple(sorted(free.values()))), f"pods of {sizes} GPUs have no room in {free}"
+
+
+@functools.cache
+def fits(sizes, free):
+    """Whether pods of these sizes, the largest first, have room in nodes with so much free; every way is tried."""
+    if not sizes:
+        return True
+    return any(
+        fits(sizes[1:], tuple(sorted([*free[:place], left - sizes[0], *free[place + 1 :]])))
+        for place, left in enumerate(free)
+        if left >= sizes[0]
+    )
+
+
+def test_the_largest_first_into_the_fullest_node_is_not_every_way():
+    """Consolidate found room where this property once did not: seed 25240."""
+    assert fits((3, 3, 2, 2, 2), (4, 4, 5))
+    assert not fits((3, 3, 2, 2, 2), (4, 4, 4))

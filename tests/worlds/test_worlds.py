@@ -79,5 +79,12 @@ def test_a_story_told_without_nothing_is_the_same_world():
     assert play(quiet.without(frozenset())).digest == play(quiet).digest
 
 
+def test_a_story_is_told_without_its_jobs_though_one_of_them_was_to_be_a_bad_one():
+    """That is how a world in which somebody submits a Job that must not get in is made small."""
+    story = draw(363, "nodes")
+    assert "bad-job" in {each.what for each in story.mishaps}
+    assert play(story.without(frozenset(story.parts()) - {"m0", "webhooks"})).wrong == ()
+
+
 def test_another_seed_is_another_world():
     assert play(draw(1, "calm")).digest != play(draw(2, "calm")).digest

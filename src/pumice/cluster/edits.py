@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from pumice import instant
 from pumice.api import names
 from pumice.cluster.columns import NodeTable
 from pumice.cluster.fingerprints import fingerprint
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pumice.cluster.gangs import Gang, GangSpec
     from pumice.cluster.state import Snapshot
     from pumice.cluster.tasks import Task
+    from pumice.instant import Instant
 
 _OF_AN_ATTEMPT = frozenset({names.ATTEMPT, names.LEADER, names.VOLUMES, names.DEVICES, names.CPUSETS})
 
@@ -131,6 +133,12 @@ def made_anew(pod: Pod, uid: str = "") -> Pod:
         spec=msgspec.structs.replace(pod.spec, node_name=""),
         status=type(pod.status)(phase="Pending"),
     )
+
+
+def leaving(pod: Pod, until: Instant) -> Pod:
+    """As it is once its eviction was accepted."""
+    metadata = msgspec.structs.replace(pod.metadata, deletion_timestamp=instant.format_instant(until))
+    return msgspec.structs.replace(pod, metadata=metadata)
 
 
 def another_node(model: Node, number: int) -> Node:

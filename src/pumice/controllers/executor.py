@@ -84,6 +84,7 @@ class Executor:
         Raises what went wrong first, after the rest of its stage has ended.
         """
         changed = False
+        versions: dict[str, str] = {}  # those that the plan itself has written over, with what came of them
         for stage in plan.stages:
             for operation in stage:
                 if isinstance(operation, Emit):
@@ -92,7 +93,8 @@ class Executor:
             lane = Lane(WRITES_OF_ONE_PLAN)
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self._one(*each, lane)) for each in zip(calls, self._ranks(calls), strict=True)
+                    group.create_task(self._one(*each, lane, versions))
+                    for each in zip(calls, self._ranks(calls), strict=True)
                 ]
             outcomes = [task.result() for task in tasks]
             changed = changed or True in outcomes
@@ -115,10 +117,10 @@ class Executor:
             for is_pod, before in zip(pods, made, strict=False)
         )
 
-    async def _one(self, operation: Call, rank: Rank, lane: Lane) -> bool | Exception:
+    async def _one(self, operation: Call, rank: Rank, lane: Lane, versions: dict[str, str]) -> bool | Exception:
         async with self._window.turn(rank, lane):
             try:
-                return await self._carry(operation)
+                return await self._carry(operation, versions)
             except (errors.KubeError, BadInput) as error:
                 self._complain(operation.blame if not isinstance(operation, Look) else None, error)
                 return error
@@ -127,16 +129,16 @@ class Executor:
         if blame is not None and isinstance(error, Taken | errors.StatusError | BadInput):
             self._recorder.record(blame.regarding, "Warning", blame.reason, str(error))
 
-    async def _carry(self, operation: Call) -> bool:
+    async def _carry(self, operation: Call, versions: dict[str, str]) -> bool:
         match operation:
             case Create():
                 if operation.restored is not None and await self._is_there(operation):
                     return False
                 await self._create(operation)
             case Apply():
-                await self._apply(operation)
+                await self._apply(operation, versions)
             case Patch():
-                return await self._patch(operation)
+                return await self._patch(operation, versions)
             case Delete():
                 await self._delete(operation)
             case Look():
@@ -191,13 +193,17 @@ class Executor:
             f"{create.name} exists already and is controlled by {whose}: it is left alone; delete or rename one of the two"
         ) from taken
 
-    async def _apply(self, apply: Apply) -> None:
+    async def _apply(self, apply: Apply, versions: dict[str, str]) -> None:
         self._about_to("apply", apply.kind)
+        body = apply.body
+        if apply.version:
+            expected = versions.get(apply.version, apply.version)
+            body = {**body, "metadata": {**body["metadata"], "resourceVersion": expected}}
         try:
             reply = await self._client.apply(
                 apply.kind,
                 apply.name,
-                apply.body,
+                body,
                 field_manager=apply.manager or FIELD_MANAGER,
                 namespace=apply.namespace,
                 subresource=apply.subresource,
@@ -206,13 +212,16 @@ class Executor:
         except (errors.Conflict, errors.NotFound) as error:
             raise Stale(f"{apply.name} has changed or gone since it was looked at: {error}") from error
         self._learn(apply.kind, reply)
+        if apply.version:
+            versions[apply.version] = _version(reply)
 
-    async def _patch(self, patch: Patch) -> bool:
+    async def _patch(self, patch: Patch, versions: dict[str, str]) -> bool:
         """False if the server kept everything as it was: to ask for the same again would be in vain."""
         self._about_to("patch", patch.kind)
         body: Any = patch.body
+        expected = versions.get(patch.version, patch.version)
         if isinstance(body, dict) and (patch.uid or patch.version):
-            precondition = {"uid": patch.uid, "resourceVersion": patch.version}
+            precondition = {"uid": patch.uid, "resourceVersion": expected}
             metadata = {**body.get("metadata", {}), **{key: value for key, value in precondition.items() if value}}
             body = {**body, "metadata": metadata}
         try:
@@ -228,7 +237,10 @@ class Executor:
         except (errors.Conflict, errors.NotFound) as error:
             raise Stale(f"{patch.name} has changed or gone since it was looked at: {error}") from error
         self._learn(patch.kind, reply)
-        return not patch.version or reply.into(Object).metadata.resource_version != patch.version
+        if not patch.version:
+            return True
+        versions[patch.version] = _version(reply)
+        return versions[patch.version] != expected
 
     async def _look(self, look: Look) -> None:
         if look.listed:
@@ -306,3 +318,7 @@ class Executor:
         struct = delete.kind.struct if isinstance(delete.kind, Kind) else delete.kind
         if struct is not None and struct in self._known.stores:
             self._known.stores[struct].lose(delete.namespace, delete.name, delete.uid)
+
+
+def _version(reply: Reply) -> str:
+    return reply.into(Object).metadata.resource_version

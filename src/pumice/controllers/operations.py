@@ -51,14 +51,17 @@ class Create(_OfBody, kw_only=True):
 
 
 class Apply(_OfBody, kw_only=True):
-    """The object exists and has these fields (server-side apply, by our field manager unless another is named)."""
+    """The object exists and has these fields (server-side apply, by our field manager unless another is named); with a version, only if
+    nobody but the same plan has written it since.
+    """
 
+    version: str = ""
     subresource: str = ""
     manager: str = ""
 
 
 class Patch(Value, kw_only=True):
-    """The object of this uid has these fields; with a version, only if it was not written since.
+    """The object of this uid has these fields; with a version, only if nobody but the same plan has written it since.
 
     `hurry=False` marks what may wait: the driver writes it once it has been wanted for so long (`patience_s`), or drops it if the next
     plan does not ask for it any more.

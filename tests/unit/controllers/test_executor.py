@@ -92,6 +92,24 @@ def test_a_patch_of_an_old_version_is_stale(bench):
     bench.run(body)
 
 
+def test_a_plan_may_write_an_object_several_times_for_the_version_that_it_was_made_of(bench):
+    """Only what others have written makes it stale."""
+
+    async def body(bench):
+        made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]
+        version = {"version": made["resourceVersion"]}
+        named = {"kind": ConfigMap, "name": "m", "namespace": "team"}
+        first, last = (Patch(**named, body={"data": {key: "1"}}, **version) for key in "az")
+        between = Apply(kind=ConfigMap, body=a_map("m", owner="", text="applied"), **version)
+        await bench.executor.carry_out(plan([first], [between], [last]))
+        assert (await bench.json(ConfigMap, "m"))["data"] == {"text": "applied", "a": "1", "z": "1"}
+        for late in (first, between, last):
+            with pytest.raises(Stale):
+                await bench.executor.carry_out(plan([late]))
+
+    bench.run(body)
+
+
 def test_deleting_twice_is_fine_and_a_namesake_is_spared(bench):
     async def body(bench):
         made = (await bench.client.create(ConfigMap, a_map("m", owner=""), namespace="team")).json()["metadata"]

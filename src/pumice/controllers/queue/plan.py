@@ -159,7 +159,11 @@ def _close(view: View, queue: Queue) -> _Decision:
 
 
 def _state_stages(queue: Queue, decision: _Decision) -> list[tuple[Operation, ...]]:
-    """The mark is set before the queue closes, and goes after it has opened: a death in between is not misread."""
+    """The mark is set before the queue closes, and goes after it has opened: a death in between is not misread.
+
+    Both are all that is known of what was wished, so they are written for the version that was looked at: what was long on its way, and was
+    written again meanwhile, would bring back what a later Command has changed.
+    """
     state = _apply_state(queue, decision.state) if decision.state != queue.status.state else None
     mark = (
         _patch_mark(queue, marked=decision.by_parent) if decision.by_parent is not _is_closed_by_parent(queue) else None
@@ -174,13 +178,19 @@ def _apply_state(queue: Queue, state: str) -> Apply:
         "metadata": {"name": queue.metadata.name, "uid": queue.metadata.uid},
         "status": {"state": state},
     }
-    return Apply(kind=Queue, body=body, subresource="status", manager=STATE_MANAGER)
+    return Apply(
+        kind=Queue,
+        body=body,
+        version=queue.metadata.resource_version,
+        subresource="status",
+        manager=STATE_MANAGER,
+    )
 
 
 def _patch_mark(queue: Queue, *, marked: bool) -> Patch:
     annotations = {names.CLOSED_BY_PARENT: "true" if marked else "false"}
     body = {"metadata": {"annotations": annotations}}
-    return Patch(**target_of(queue), body=body)
+    return Patch(**target_of(queue), body=body, version=queue.metadata.resource_version)
 
 
 def _parent_stage(queue: Queue) -> list[tuple[Operation, ...]]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from pumice.cluster.gangs import NO_POLICY
+from pumice.cluster.tasks import Status
 from pumice.scheduling.core.gangstate import Ranking
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.pending import PendingMembers
 from pumice.scheduling.placing.topology import allocate_close
+from pumice.scheduling.sharing.asked_to_go import AskedToGo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,14 +100,32 @@ def _find_places(session: Session, gang: GangState, pending: PendingMembers) -> 
     statement, is_own = attempt(session, gang, pending), True
     if statement is None and not session.points.allocatable.is_exceeding:  # what is lent was made for nobody
         statement, is_own = _attempt_past_claims(session, gang), False
+    if statement is not None:
+        statement = _put_off(session, gang, statement)
     if statement is not None and (objection := session.points.veto.of(gang, statement)) is not None:
         statement.rollback(remember=True)
         members.refuse(gang, objection)
         statement = None
     if statement is None:
         statement, is_own = session.points.detour.of(gang), False
+        if statement is not None:
+            statement = _put_off(session, gang, statement)
     if not is_own:
         pending.count_anew()  # it was not asked which members were placed
+    return statement
+
+
+def _put_off(session: Session, gang: GangState, statement: Statement) -> Statement | None:
+    """The same places, promised, where the queue's limit has no room for the gang until others, which were asked to go, are known to go."""
+    starts = any(each.status is Status.ALLOCATED for each in statement.placements) and session.is_ready(gang)
+    if not starts or not session.shared(AskedToGo).keep_out(gang):
+        return statement
+    places = statement.placements
+    statement.rollback()
+    if session.points.allocatable.is_exceeding:
+        return None  # what is lent is promised to nobody
+    for each in places:
+        statement.place(msgspec.structs.replace(each, status=Status.PIPELINED))
     return statement
 
 

@@ -96,7 +96,13 @@ class Capacity(Plugin):
         on = session.on
         on.queue_order(self.compare)
         on.queue_rights(self.compare_rights)
-        on.allocatable(self.allocatable, why=self.why, later=self.allocatable_later, could=self.could_take)
+        on.allocatable(
+            self.allocatable,
+            why=self.why,
+            later=self.allocatable_later,
+            could=self.could_take,
+            beside=self.has_room_beside,
+        )
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose, self._rights))
         on.reclaimable.shield(
@@ -184,9 +190,16 @@ class Capacity(Plugin):
         if self._refusal(queue) is not None:
             return 0
         for account in self.paths[queue.name]:
-            below = [own for name, own in freed.items() if account in self.paths.get(name, ())]
-            count = account.copies_within(account.ceiling, shape.request.amounts, count, amounts.sum_of(below))
+            count = account.copies_within(account.ceiling, shape.request.amounts, count, self._below(account, freed))
         return count if not count or self._device_shortage(queue.name, shape.example) is None else 0
+
+    def _below(self, account: Account, parts: Freed) -> Amounts:
+        """What they come to in the account's queue and those below it."""
+        return amounts.sum_of(own for name, own in parts.items() if account in self.paths.get(name, ()))
+
+    def has_room_beside(self, queue: QueueInfo, gang: GangState, held: Freed) -> bool:
+        """Devices count as they are charged."""
+        return all(account.has_room_beside(self._below(account, held), gang) for account in self.paths[queue.name])
 
     def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
         """As allocatable_later, and any device may be given back too."""

@@ -65,7 +65,12 @@ class Proportion(Plugin):
         on.queue_rights(self.compare_rights)
         beyond = Beyond(self.may_exceed, self.allocatable_beyond)
         on.allocatable(
-            self.allocatable, why=self.why, later=self.allocatable_later, beyond=beyond, could=self.could_take
+            self.allocatable,
+            why=self.why,
+            later=self.allocatable_later,
+            beyond=beyond,
+            could=self.could_take,
+            beside=self.has_room_beside,
         )
         on.preemptive(self.preemptive)
         on.reclaimable(self.reclaimable, votes.by_kind(self._may_lose))
@@ -121,6 +126,9 @@ class Proportion(Plugin):
 
     def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
         return self.allocatable_later(queue, shape, 1, {queue.name: freed}) > 0
+
+    def has_room_beside(self, queue: QueueInfo, gang: GangState, held: Freed) -> bool:
+        return self.accounts[queue.name].has_room_beside(held.get(queue.name, {}), gang)
 
     def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
         """A gang that the rest of the share is too small for, where the queue lacks something of all that the gang asks for.

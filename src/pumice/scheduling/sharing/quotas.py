@@ -81,6 +81,11 @@ class Account(Mutable, eq=False):
                     count = max(int(left // value), 0)
         return count
 
+    def has_room_beside(self, held: Amounts, gang: GangState) -> bool:
+        """Whether it is within its ceiling, in what the gang asks for, beside what others hold that it is charged for no more."""
+        over = amounts.too_much(self.allocated, held, self.ceiling)
+        return not any(gang.gang.asked.get(name, 0) > 0 for name in over)
+
 
 def flat_accounts(session: Session) -> dict[str, Account]:
     """Books of all queues that have gangs, side by side: guarantees of all queues are set aside before any queue borrows."""

@@ -25,7 +25,7 @@ import msgspec
 
 from pumice import instant
 from pumice.api import names
-from pumice.api.changes import Claimed, Deleted, Evicting, PodRef, Unclaimed, Upserted
+from pumice.api.changes import Claimed, Deleted, Unclaimed, Upserted
 from pumice.api.pods import ContainerState, ContainerStateTerminated, ContainerStatus, Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.cluster import edits
@@ -367,7 +367,7 @@ class Forward:
 
     def _evict(self, gang: str, tasks: Sequence[Task]) -> None:
         for task in tasks:
-            self.intake.apply(Evicting(pod=PodRef.of(task.pod.metadata), node=task.node, at=self.now))
+            self.intake.apply(Upserted(object=edits.leaving(task.pod, self.now + self._leaving)))
         self._foresee(self.now + self._leaving, Departure(gang, tuple(task.pod for task in tasks)))
 
     def _end(self, gang: str) -> None:

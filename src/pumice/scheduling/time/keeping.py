@@ -81,6 +81,9 @@ def _confirm(book: Book, recalled: Reservation, kept: Kept, *, fits: bool) -> No
     elif not book.has_share(recalled, others):
         # Its queue may not hold it any more, because another queue wants its own share: who waits there must not be kept out for it.
         _renew(book, recalled.gang, kept, (Code.RESERVATION_ROOM_TAKEN, ""))
+    elif not book.passes(recalled, others):
+        nowhere = np.zeros(len(recalled.nodes), dtype=bool)  # there is room enough
+        _renew(book, recalled.gang, kept, _cause(book, recalled, nowhere))
     else:
         book.enter(recalled)
 
@@ -95,7 +98,7 @@ def settle(book: Book) -> None:
         book.drop(key)
         with book.session.turn_of(own.gang):
             others = book.binding(own.gang)
-            if book.shortage(own, others) is None and book.has_share(own, others):
+            if book.shortage(own, others) is None and book.has_share(own, others) and book.passes(own, others):
                 book.enter(own)
             else:
                 _renew(book, own.gang, own, (Code.RESERVATION_OUTRANKED, culprit))

@@ -259,6 +259,20 @@ class Book:
         free = self.window(reservation.time, reservation.length, others)
         return self.later.stands(reservation, free, [each for each in others if each.is_active(reservation.time)])
 
+    def passes(self, reservation: Reservation, others: Sequence[Reservation]) -> bool:
+        """Whether filters let it have its places, and the others theirs that begin before it ends, where they have a say about them at all."""
+        if self.later.is_looked_at(reservation.gang) and not self.stands(reservation, others):
+            return False
+        late = (each for each in others if reservation.time <= each.time < reservation.end)
+        return all(self.leaves(each, reservation, others) for each in late if self.later.is_looked_at(each.gang))
+
+    def leaves(self, other: Reservation, found: Reservation, others: Sequence[Reservation]) -> bool:
+        """Whether the other one stands beside what was found, in its queue's share and for filters; on its nodes it does."""
+        rest = [each for each in others if each is not other]
+        if not self.has_share(other, [*rest, found]) and self.has_share(other, rest):
+            return False
+        return not self.later.is_looked_at(other.gang) or self.stands(other, [*rest, found])
+
     def replace(self, moved: Sequence[Reservation]) -> None:
         """The same reservations on other nodes."""
         for each in moved:
@@ -370,16 +384,9 @@ class _Search(Mutable):
         late = [each for each in self.others if when <= each.time < when + self.length]
         free = book.window(when, self.length, self.others)
         found = self._seated(when, free) if book.is_enough(self.gang, free) else None
-        if found is None or not all(self._leaves(each, found) for each in late):
+        if found is None or not all(book.leaves(each, found, self.others) for each in late):
             return None
         return found
-
-    def _leaves(self, other: Reservation, found: Reservation) -> bool:
-        """Whether the other one stands beside what was found, in its queue's share and for filters; on its nodes it does."""
-        book, others = self.book, [each for each in self.others if each is not other]
-        if not book.has_share(other, [*others, found]) and book.has_share(other, others):
-            return False
-        return not book.later.is_looked_at(other.gang) or book.stands(other, [*others, found])
 
     def _beside_others(self, when: Instant) -> Reservation | None:
         """There is room enough, but other reservations lie in the way: those that begin later can make way, at their own times."""

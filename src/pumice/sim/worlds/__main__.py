@@ -13,11 +13,16 @@ import gc
 import os
 import sys
 import time
+import traceback
+from typing import TYPE_CHECKING
 
 import click
 
 from pumice.sim.worlds import mishaps, network, profiles, replicas, shrinking, story
 from pumice.sim.worlds.world import Verdict, play
+
+if TYPE_CHECKING:
+    from pumice.sim.worlds.story import Story
 
 HASHES = "PYTHONHASHSEED"
 COLLECT_EVERY = 50  # worlds: each leaves some 2 MB in cycles that the collector does not come to by itself
@@ -68,7 +73,7 @@ def main(
         name, own = chosen[number % len(chosen)], seed + number // len(chosen)
         if number % COLLECT_EVERY == 0:
             gc.collect()
-        verdict = play(story.draw(own, name).without(out), keeps_log=log_file is not None)
+        verdict = _play(story.draw(own, name).without(out), keeps_log=log_file is not None)
         faults += verdict.faults
         points.update(verdict.points)
         seconds += verdict.seconds
@@ -88,6 +93,15 @@ def main(
     if not digests:
         _sum_up(bad, seconds, time.process_time() - began, faults, points)
     sys.exit(bool(bad))
+
+
+def _play(told: Story, *, keeps_log: bool) -> Verdict:
+    """What a world breaks off with is told, and the next one played."""
+    try:
+        return play(told, keeps_log=keeps_log)
+    except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
+        traceback.print_exc()
+        return Verdict((f"the world broke off: {error!r}",), "", 0.0, collections.Counter(), frozenset())
 
 
 def _tell(profile: str, seed: int, left_out: frozenset[str], verdict: Verdict) -> None:

@@ -19,7 +19,7 @@ from pumice.kube.requests import PatchType
 from pumice.local.nodes import registration
 from pumice.local.nodes.pretend import GPU, Trouble
 from pumice.sim.worlds import replicas, users
-from pumice.sim.worlds.story import CRON_NAME, GPUS
+from pumice.sim.worlds.story import CRON_NAME, GPUS, JobPlan
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,6 +41,7 @@ ABORT_S_MAX = 8.0
 LOOK_S = 0.25
 FLAPS = 4
 FLAP_S_MAX = 6.0
+_ONE_POD = JobPlan(0.0, "one", size=1, minimum=1, gpus=1, run_s=1, queue="default")
 
 
 # With these, what a scheduler counts is off by more than what a test can forgive: it hears late, by a wrong clock, or the cluster has another size.
@@ -340,7 +341,8 @@ async def _delete_cron(world: World, mishap: Mishap) -> None:
 
 async def _bad_job(world: World, mishap: Mishap) -> None:
     """Nobody can start a Job that wants more pods at once than it has: it must never get in, whatever becomes of the webhooks."""
-    bad = users.manifest(msgspec.structs.replace(world.story.jobs[0], name=f"bad-{round(mishap.at_s * 100)}"))
+    plan = next(iter(world.story.jobs), _ONE_POD)  # a story that is told again may have none
+    bad = users.manifest(msgspec.structs.replace(plan, name=f"bad-{round(mishap.at_s * 100)}"))
     bad["spec"]["minAvailable"] = 1 + bad["spec"]["tasks"][0]["replicas"]
     await world.client.create(Job, bad, namespace="default")
     world.witness.complain(f"job {bad['metadata']['name']} wants more pods at once than it has, and was accepted")

@@ -233,11 +233,14 @@ class View:
         return found
 
     def taken(self, gang: Gang) -> int:
-        """GPUs that its queue is charged for: what it holds, and what others leave for its other gangs."""
+        """GPUs that its queue is charged for: what it holds, and the places of its other gangs for which others still leave somewhere.
+
+        Such a gang keeps all of them until the last has left.
+        """
         own = (each for each in self.waiting(gang.key) if each.queue == gang.queue)
-        return self.held[gang.queue] + sum(
-            pod.gpus for each in own for pod in each.pods if not pod.node and pod.nominated in self.being_left
-        )
+        promised = ([pod for pod in each.pods if not pod.node and pod.nominated] for each in own)
+        claimed = (pods for pods in promised if any(pod.nominated in self.being_left for pod in pods))
+        return self.held[gang.queue] + sum(pod.gpus for pods in claimed for pod in pods)
 
     def has_places(self, gang: Gang) -> bool:
         """Whether all that it lacks would find room, with the devices that they claim, and nobody else is promised any."""
@@ -451,11 +454,12 @@ def _has_volume(view: View, gang: Gang, claim: Claim) -> bool:
 
 
 def _some_devices(view: View, gang: Gang, claim: Claim) -> bool:
-    """A member was given some, and has not come to them yet."""
-    del claim
+    """A member was given some, and has not come to them yet; or all share what the first would be given, and would not find room there."""
     waiting = {pod.uid for pod in gang.pods if not pod.node}
     claims = view.devices.claims.items()
-    return any(claim.devices and (claim.pod in waiting or key in gang.shares) for key, claim in claims)
+    if any(each.devices and (each.pod in waiting or key in gang.shares) for key, each in claims):
+        return True
+    return bool(gang.shares) and _no_room(view, gang, claim)
 
 
 def _claims_missing(view: View, gang: Gang, claim: Claim) -> bool:

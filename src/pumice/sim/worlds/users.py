@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 AGAIN_S = 1.0
 LOOK_S = 2.0
 CRON_S_MAX = 600.0  # so long after the faults a CronJob has made a Job
-TRIES_MAX = 120  # of a user: longer than anything is broken
+TRIES_MAX = 300  # of a user: longer than anything is broken; webhooks whose first watch is silent find that out after two minutes
 
 
 async def furnish(client: Client, story: Story, controllers: tuple[str, ...]) -> None:

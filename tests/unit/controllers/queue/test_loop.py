@@ -1,5 +1,6 @@
 """Queues on a server: cascades, Commands, counts; and a death at any write changes nothing of how it ends."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.controllers.stage import Stage, outcome, same_after_every_crash
@@ -8,6 +9,8 @@ from pumice.api import names
 from pumice.api.bus import Command
 from pumice.api.scheduling import PodGroup, Queue
 from pumice.controllers.queue import loop
+from pumice.kube import errors
+from pumice.kube.client import Client
 
 KINDS = [Queue, PodGroup, Command]
 
@@ -88,6 +91,32 @@ def test_a_queue_is_closing_until_its_last_group_is_gone():
         await stage.remove(PodGroup, "train")
         await stage.settle(3)
         assert (await stage.get(Queue, "q"))["status"]["state"] == "Closed"
+
+    a_stage().run(body)
+
+
+def test_a_write_of_a_former_command_that_arrives_late_changes_nothing(monkeypatch):
+    """A write without an answer is made again, and the first one may still be on its way when the queue was opened long since."""
+    apply, sent = Client.apply, []
+
+    async def noting(self, *what, **how):
+        sent.append((self, what, how))
+        return await apply(self, *what, **how)
+
+    async def body(stage):
+        await stage.make(Queue, "q", spec={"parent": "root"})
+        await stage.settle(1)
+        monkeypatch.setattr(Client, "apply", noting)
+        await command(stage, "CloseQueue", "q")
+        await stage.settle(1)
+        await command(stage, "OpenQueue", "q")
+        await stage.settle(1)
+        assert [what[2]["status"]["state"] for _, what, _ in sent] == ["Closed", "Open"]
+        client, what, how = sent[0]
+        with pytest.raises(errors.Conflict):
+            await apply(client, *what, **how)
+        await stage.settle()
+        assert (await states(stage))["q"] == ("Open", None)
 
     a_stage().run(body)
 

@@ -578,3 +578,28 @@ def test_who_is_promised_what_others_leave_behind_keeps_its_time_until_it_starts
     after = plan_for(*LEAVING, policy=rules(depth=16), memory=decisions.memory, now=DAY + 5000 * instant.SECOND)
     reason = next(each for each in report(after, "next").reasons if each.code.value == "ReservationOutlived")
     assert (reason.facts.gang, reason.facts.former) == ("default/low", when(5000))
+
+
+def on_port(port):
+    """A pod of one core that wants a port of its node."""
+    main = {"name": "main", "resources": {"requests": {"cpu": "1"}}, "ports": [{"containerPort": 80, "hostPort": port}]}
+    return {"spec": {"containers": [main]}}
+
+
+def test_what_filters_refuse_beside_another_reservation_is_found_anew():
+    """Room they have enough, all three, and one port. `x` outlives its estimate, so `first` may start a minute later, and with it `second`.
+
+    If it had kept its time, each would have waited for the other when the port is free: in what is reserved for that one it would be in the way.
+    """
+    world = [a_node("n1", cpu="4"), waits("first", 1, created=10, **on_port(80)), waits("second", 1, length="20m", created=20, **on_port(80))]  # fmt: skip
+    running = runs("x", "n1", 4000, **on_port(80))
+    chosen = rules(depth=2)
+    before = plan_for(*world, running, policy=chosen)
+    assert {gang: at for gang, (at, _) in kept(before).items()} == {"first": 4000, "second": 4600}
+    late = plan_for(*world, running, policy=chosen, memory=before.memory, now=DAY + 4001 * instant.SECOND)
+    times = {gang: at for gang, (at, _) in kept(late).items()}
+    assert times["second"] == times["first"] + 600
+    (told,) = [each for each in report(late, "second").reasons if each.code.value == "ReservationOutlived"]
+    assert told.facts.gang == "default/x"
+    after = plan_for(*world, policy=chosen, memory=late.memory, now=DAY + 4002 * instant.SECOND)
+    assert started(after) == {"first": 1}

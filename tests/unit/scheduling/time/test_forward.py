@@ -147,6 +147,23 @@ def test_a_gang_that_spares_a_member_runs_on():
     assert told(forward, 60) == [(0, "", "", "low"), (6, "", "", "high"), (10, "low", "", ""), (16, "high", "", "")]
 
 
+def test_in_a_run_ahead_nobody_doubts_for_long_that_victims_leave():
+    """Until it is known that they go, their queue's limit counts them: `s` starts a second after its queue has lost r-w-1, and not when that is gone."""
+    gpus = "nvidia.com/gpu"
+    queues = [a_queue("a"), a_queue("b", guarantee={gpus: "1"})]
+    running = a_gang("r", 2, gpu="3", running=["n1"] * 2, group={"queue": "a", "phase": "Running"})
+    wants = [
+        a_gang(name, size, gpu=gpu, created=number, group={"queue": queue})
+        for number, (name, size, gpu, queue) in enumerate(
+            [("s", 2, "1", "a"), ("t", 1, "3", "b"), ("large", 8, "1", "a")]
+        )
+    ]
+    chosen = builtin.parse(builtin.TEXT, "built-in policy")
+    forward = ahead(a_node(cpu="64", gpu="8"), queues, running, wants, chosen=chosen, leaving=MINUTE)
+    forward.is_running("default/r", until=None)
+    assert told(forward, 2)[:2] == [(1 / 60, "", "", "s"), (1, "", "r", "t")]
+
+
 def test_the_clock_alone_makes_a_cycle_when_a_plugin_says_so():
     """sla lets a gang pass overcommit after its waiting time: nothing happens at that moment but the clock."""
     chosen = policy("enqueue, allocate", "priority gang sla", "overcommit")

@@ -64,6 +64,7 @@ class Grant(Value):
     later: Callable[[QueueInfo, Shape, int, Freed], int] | None
     beyond: Beyond | None
     could: Callable[[QueueInfo, Shape, Amounts], bool] | None
+    beside: Callable[[QueueInfo, GangState, Freed], bool] | None
 
 
 class Beyond(Value):
@@ -89,17 +90,23 @@ class Allowance(Registrations[Grant]):
         later: Callable[[QueueInfo, Shape, int, Freed], int] | None = None,
         beyond: Beyond | None = None,
         could: Callable[[QueueInfo, Shape, Amounts], bool] | None = None,
+        beside: Callable[[QueueInfo, GangState, Freed], bool] | None = None,
     ) -> None:
         """`why` says in numbers what the queue lacks for one more such pod of the gang; with `beyond`, also where it takes one and not all. `later` answers like `most`, for a moment at which
         queues hold so much less (or, where negative, more) than now; without it the answer of now counts. `beyond` says which gangs may
         take room that nobody could use within a share, and how much: without it none may. `could` says no only where the queue would take no such
-        pod even if its own pods gave back so much: evictions are not tried there.
+        pod even if its own pods gave back so much: evictions are not tried there. `beside` says of a gang that has its places whether its queue
+        is within its limit though queues hold so much more than they are charged for; it is asked before the gang starts.
         """
-        self._add(Grant(most, why, later, beyond, could))
+        self._add(Grant(most, why, later, beyond, could, beside))
 
     def could_take(self, queue: QueueInfo, shape: Shape, freed: Amounts) -> bool:
         """Whether the queue might take one such pod once its own pods have given back so much."""
         return all(hook.call.could is None or hook.call.could(queue, shape, freed) for hook in self.hooks)
+
+    def holds_beside(self, queue: QueueInfo, gang: GangState, held: Freed) -> bool:
+        """Whether the gang may start in the places that it has although queues hold so much that they are charged for no more."""
+        return all(hook.call.beside is None or hook.call.beside(queue, gang, held) for hook in self.hooks)
 
     def may_exceed(self, queue: QueueInfo, gang: GangState) -> bool:
         """Whether a plugin lets the gang, which was refused, take its queue beyond the share."""
