@@ -108,6 +108,27 @@ def why(decisions, pod):
 # ------------------------------------------------------------------------------------------------- where devices are
 
 
+def test_a_pod_that_names_a_claim_twice_has_its_devices_once_and_gives_them_back_once():
+    """It is placed first, and makes way again: its gang is not whole."""
+    twice = {"resourceClaims": [{"name": name, "resourceClaimName": "claim"} for name in ("one", "two")]}
+    half = [a_group("half", 2, created=0), a_pod("p0", gang="half", spec=twice, created=0)]
+    half.append(a_pod("p1", gang="half", cpu="99", created=1))
+    others = [a_claim("other"), user("p2", "other", created=9)]
+    decisions = plan(a_node("n1"), a_class(), a_slice("n1", "d0", "d1"), a_claim(), half, others)
+    assert (binds(decisions), decisions.failures) == ({"p2": "n1"}, ())
+    alone = plan(a_node("n1"), a_class(), a_slice("n1", "d0"), a_claim(), a_pod("p0", spec=twice))
+    assert allocations(alone) == {"claim": ["d0"]}
+
+
+def test_an_amount_that_cannot_be_read_is_absent_and_keeps_no_device_from_anybody():
+    wrong, right = a_device("wrong", memory="a lot"), a_device("right")
+    large = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("1Gi")) > 0'
+    claims = [a_claim("any"), a_claim("large", asking("gpu", 1, large))]
+    users = [user("p0", "large", created=0), user("p1", "any", created=1)]
+    decisions = plan(a_node("n1"), a_class(), a_slice("n1", wrong, right), claims, users)
+    assert (allocations(decisions), decisions.failures) == ({"large": ["right"], "any": ["wrong"]}, ())
+
+
 @pytest.mark.parametrize("devices", [[], ["d0", "d1"]])
 def test_claims_that_ask_for_no_device_keep_their_pods_from_nowhere(devices):
     def empty(name, **manifest):

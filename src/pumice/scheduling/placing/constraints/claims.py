@@ -341,7 +341,7 @@ def _annotated_devices(task: Task) -> dict[str, list[tuple[str, str, str, str, b
 
 
 def claim_keys(task: Task) -> list[str | None]:
-    """The pod's claims; None for one that is still to be made from its template. A template may come to nothing at all."""
+    """The pod's claims, each once; None for those that are still to be made from their templates. A template may come to nothing at all."""
     made = {status.name: status.resource_claim_name for status in task.pod.status.resource_claim_statuses}
     found: list[str | None] = []
     for each in task.pod.spec.resource_claims:
@@ -351,7 +351,7 @@ def claim_keys(task: Task) -> list[str | None]:
             found.append(None)
         elif made[each.name] is not None:
             found.append(f"{task.namespace}/{made[each.name]}")
-    return found
+    return list(dict.fromkeys(found))  # a pod may name one claim twice
 
 
 def _is_own(claim: ResourceClaim, task: Task) -> bool:

@@ -6,6 +6,7 @@ equal ones are equal maps, and the functions below know them. An expression that
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from fractions import Fraction
@@ -15,7 +16,7 @@ from pumice import cel, quantity
 from pumice.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pumice.api.resource import Device, DeviceAttribute
 
@@ -66,8 +67,8 @@ class Selector:
         return tuple(found)
 
     def _evaluate(self, driver: str, device: Device) -> bool:
-        attributes = by_domain(driver, device.attributes, plain)
-        capacity = by_domain(driver, device.capacity, lambda each: amount(each.value))
+        attributes = by_domain(driver, {name: plain(each) for name, each in device.attributes.items()})
+        capacity = by_domain(driver, dict(_amounts(device)))
         known = {
             "driver": driver,
             "attributes_there": dict(attributes),
@@ -98,12 +99,19 @@ def _fields_read(expression: str) -> list[tuple[str, str, str]] | None:
     return [(kind, domain, dotted or quoted) for kind, domain, dotted, quoted in found]
 
 
-def by_domain(driver: str, values: Mapping[str, Any], read: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+def _amounts(device: Device) -> Iterator[tuple[str, dict[str, str]]]:
+    for name, each in device.capacity.items():
+        # Whoever wrote what cannot be read must not cost others their devices: it is as if it were absent.
+        with contextlib.suppress(quantity.QuantityError):
+            yield name, amount(each.value)
+
+
+def by_domain(driver: str, values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """`domain/name` split in two; a bare name belongs to the driver's own domain."""
     found: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         domain, slash, local = name.partition("/")
-        found.setdefault(domain if slash else driver, {})[local if slash else domain] = read(value)
+        found.setdefault(domain if slash else driver, {})[local if slash else domain] = value
     return found
 
 
