@@ -138,9 +138,10 @@ class Writer:
             await self._informers.synced()
             while True:
                 await self._fold()
+                for task in (fetching, writing):
+                    if task is not None and task.done():
+                        task.result()
                 if writing is None or writing.done():
-                    if writing is not None:
-                        writing.result()
                     writing = asyncio.create_task(self._write()) if self._is_due() else None
                 self._tell()
                 with contextlib.suppress(TimeoutError):

@@ -25,6 +25,7 @@ from pumice.local.apiserver.server import Settings
 from pumice.local.apiserver.serving import EmbeddedServer, Place
 from pumice.local.up import install_kinds
 from pumice.record import answers, model
+from pumice.record.log_keeper import LogKeeper
 from pumice.record.observer import NATIVE_GROUP, Observer
 from pumice.record.settings import RecordSettings
 from pumice.record.store import Store
@@ -149,7 +150,7 @@ async def test_a_process_that_is_told_to_end_as_soon_as_it_has_the_record_has_en
 
 
 @contextlib.asynccontextmanager
-async def writing_again(folder, url, log=silent):
+async def writing_again(folder, url, log=silent, *, keeps_logs=False):
     """Of a Job that is there, and in the record: the next writer and its informers, before it begins."""
     async with writing(folder, url) as (client, informers, writer, work):
         await client.create(Job, a_job("train"), namespace="default")
@@ -158,7 +159,7 @@ async def writing_again(folder, url, log=silent):
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
         runtime = Runtime(clock=RealClock(), chance=random.Random(1), log=log)
-        again = Writer(client, informers, RecordSettings(url, keeps_logs=False), runtime, Meters())
+        again = Writer(client, informers, RecordSettings(url, keeps_logs=keeps_logs), runtime, Meters())
         yield informers, again
         again.close()
 
@@ -178,21 +179,39 @@ def ends_of_gangs(url):
     return found
 
 
-async def test_what_runs_is_not_ended_by_a_fault_over_the_first_news(tmp_path, monkeypatch):
-    """Who has not made it through all there is cannot say what is gone."""
-    url, failed = f"sqlite:///{tmp_path}/record.db", asyncio.Event()
+def failure():
+    """What is set when the record has failed, and the log that hears of it."""
+    failed = asyncio.Event()
 
     def log(event, **_):
         if event == "record_failed":
             failed.set()
 
-    def see_nothing(*_):
-        raise KeyError("a fault of ours")
+    return failed, log
 
+
+def fail(*_):
+    raise KeyError("a fault of ours")
+
+
+async def test_what_runs_is_not_ended_by_a_fault_over_the_first_news(tmp_path, monkeypatch):
+    """Who has not made it through all there is cannot say what is gone."""
+    url = f"sqlite:///{tmp_path}/record.db"
+    failed, log = failure()
     async with writing_again(tmp_path / "server", url, log) as (_, again):
-        monkeypatch.setattr(Observer, "_see_job", see_nothing)
+        monkeypatch.setattr(Observer, "_see_job", fail)
         await run_until(failed, again)
     assert ends_of_gangs(url) == [None]
+
+
+async def test_a_fault_over_last_lines_is_told_and_keeping_begins_anew(tmp_path, monkeypatch):
+    failed, log = failure()
+    async with writing_again(tmp_path / "server", f"sqlite:///{tmp_path}/record.db", log, keeps_logs=True) as (
+        _,
+        again,
+    ):
+        monkeypatch.setattr(LogKeeper, "_fetch_calmly", fail)
+        await run_until(failed, again)
 
 
 async def test_what_runs_is_not_ended_by_a_process_that_is_told_to_end_before_it_has_heard_of_it(tmp_path, monkeypatch):
