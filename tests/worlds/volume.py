@@ -36,6 +36,7 @@ FOUND = [
     ("reserved", 8009),
     ("store", 1439),
     ("store", 6027),
+    ("store", 8424),
     ("storm", 45),
     ("storm", 1417),
     ("storm", 3020),
