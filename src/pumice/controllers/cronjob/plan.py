@@ -137,6 +137,7 @@ def _status_stages(
         namespace=metadata.namespace,
         body={"status": body},
         uid=metadata.uid,
+        version=metadata.resource_version,  # one that arrives late would bring back an earlier time
         subresource="status",
     )
     return [(patch,), words] if words else [(patch,)]
