@@ -21,6 +21,7 @@ FOUND = [
     ("nodes", 3008),
     ("nodes", 4529),
     ("nodes", 8642),
+    ("nodes", 8686),
     ("refusals", 3005),
     ("refusals", 6036),
     ("reserved", 373),
