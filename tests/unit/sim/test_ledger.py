@@ -28,3 +28,14 @@ def test_it_may_count_neither_less_nor_more():
 def test_an_end_that_is_told_at_once_leaves_no_doubt_how_much_it_was():
     assert doubts(10.0, ended_s=19) == []
     assert len(doubts(8.0, ended_s=19)) == 1
+
+
+def test_a_scheduler_may_count_a_pod_from_its_decision_on_however_long_the_bind_is_on_its_way():
+    """Its room is kept meanwhile; whoever plans seldom counts it from its start."""
+    ledger = Ledger()
+    ledger.put(0.0, {}, 8)
+    ledger.put(10.0, {"narrow": 4}, 8)
+    ledger.bind(10.0, "narrow", 4, START + 4 * SECOND)
+    ledger.put(20.0, {}, 8)
+    found = [list(ledger.doubts(Usage(START, {"narrow": (used, 0.0)}), 60.0)) for used in (5.0, 8.0, 9.0)]
+    assert [len(each) for each in found] == [0, 0, 1]

@@ -130,7 +130,8 @@ def _status_stages(
     body |= {"lastSuccessfulTime": history.succeeded} if history.succeeded else {}
     if not body:
         return [words] if words else []
-    patch = Patch(**target_of(cron_job), body={"status": body}, subresource="status")
+    version = cron_job.metadata.resource_version  # a patch that arrives late would bring back an earlier time
+    patch = Patch(**target_of(cron_job), body={"status": body}, version=version, subresource="status")
     return [(patch,), words] if words else [(patch,)]
 
 

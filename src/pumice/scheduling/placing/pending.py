@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
 
+TIED_SHAPES_MAX = 64  # of a gang's members, whose nodes are counted: each count is a look at all nodes
 _WAITING = frozenset({Status.PENDING})
 _WAITING_OR_HELD = frozenset({Status.PENDING, Status.PIPELINED})  # a claim's members are pipelined until their turn
 
@@ -69,6 +70,20 @@ class PendingMembers:
             for task in sub.sub.tasks:
                 if self._gang.status(task) in waiting and is_placeable(task):
                     yield task
+
+    def put_tied_first(self) -> bool:
+        """Put those first that can go to the fewest nodes; False where that changes nothing, or no member differs from its equals in this.
+
+        Members of one role and request are equal but for what they have already: volumes, say, that are on some nodes.
+        """
+        tasks = [task for tasks in self.waiting.values() for task in tasks]
+        shapes = {(task.role, task.request, self._session.shape(task)) for task in tasks}
+        if len(shapes) == len({(role, request) for role, request, _ in shapes}) or len(shapes) > TIED_SHAPES_MAX:
+            return False
+        before = {key: list(tasks) for key, tasks in self.waiting.items()}
+        for each in self.waiting.values():
+            each.sort(key=lambda task: int(self._session.placer.allowed(self._session.shape(task)).sum()))
+        return before != self.waiting
 
     def __bool__(self) -> bool:
         if self._waiting is None and not self._held and not self._gang.places:

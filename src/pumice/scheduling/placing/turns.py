@@ -10,7 +10,7 @@ from pumice.cluster.gangs import NO_POLICY
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.gangstate import Ranking
 from pumice.scheduling.placing import members
-from pumice.scheduling.placing.pending import PendingMembers
+from pumice.scheduling.placing.pending import PendingMembers, shape_of_all
 from pumice.scheduling.placing.topology import allocate_close
 from pumice.scheduling.sharing.asked_to_go import AskedToGo
 
@@ -130,7 +130,27 @@ def _put_off(session: Session, gang: GangState, statement: Statement) -> Stateme
 
 
 def attempt(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
-    """The gang in its places, close together where it must be, or None and the reasons with the gang."""
+    """The gang in its places, close together where it must be, or None and the reasons with the gang.
+
+    Members that can go anywhere may have taken the nodes of others that cannot: then these have their turn first.
+    """
+    reasons = list(gang.reasons)
+    statement = _attempt(session, gang, pending)
+    tied_first = PendingMembers(session, gang)
+    if statement is not None or shape_of_all(session, gang) is not None or not tied_first.put_tied_first():
+        return statement
+    said = dict(gang.fit_errors), dict(gang.last_tries), gang.reasons
+    gang.fit_errors.clear()
+    gang.reasons = reasons
+    statement = _attempt(session, gang, tied_first)
+    if statement is None:
+        gang.fit_errors, gang.last_tries, gang.reasons = said
+    else:
+        pending.count_anew()
+    return statement
+
+
+def _attempt(session: Session, gang: GangState, pending: PendingMembers) -> Statement | None:
     if gang.wants_closeness or gang.has_policies:
         return allocate_close(session, gang, pending)
     return allocate_plain(session, gang, pending)

@@ -30,6 +30,9 @@ class Ledger:
         self._steps: list[tuple[float, dict[str, float]]] = []  # since when which queue holds which share
         # What pods had held no more when the store was told so, by queue: because they had ended, or had to leave. Whoever plans seldom counts a pod to its own end, and whoever
         # plans often until that is heard of (`decayed_usage.usage_at`): both are right. Long only where a node cannot write, to a full disk.
+        self._before_binds: dict[str, float] = collections.defaultdict(
+            float
+        )  # what was kept for pods until the store had their binds, by queue
         self._asked: dict[str, float] = {}  # pods, and since when
         self._after_ends: dict[str, float] = collections.defaultdict(float)
 
@@ -37,6 +40,11 @@ class Ledger:
         """From now on the queues hold so much of that total."""
         self._total = total
         self._steps.append((now, {queue: gpus / total for queue, gpus in held.items()} if total else {}))
+
+    def bind(self, now: float, queue: str, gpus: int, decided: Instant) -> None:
+        """The store has the bind of a pod only now: whoever decided it keeps its room, and counts it, since then."""
+        if self._total:
+            self._before_binds[queue] += gpus / self._total * max(now - (decided - START) / SECOND, 0.0)
 
     def end(self, now: float, queue: str, gpus: int, at: Instant | None) -> None:
         """The store is told that a pod has ended, and when."""
@@ -67,7 +75,8 @@ class Ledger:
         for queue, used in self.used(at).items() if self.is_whole else ():
             usage, _ = told.queues.get(queue, (0.0, 0.0))
             too_little = used - self._after_ends[queue] - usage
+            too_much = usage - used - self._before_binds[queue]
             # Who hears late that a pod ended counts too much.
-            off = max(too_little, usage - used) if self.hears_at_once else too_little
+            off = max(too_little, too_much) if self.hears_at_once else too_little
             if queue and off > BOUND_S + BOUND_PART * used:
                 yield f"queue {queue} has used {used:.2f} s of the cluster, and the scheduler remembers {usage:.2f} s"

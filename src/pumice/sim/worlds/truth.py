@@ -453,6 +453,13 @@ def _has_volume(view: View, gang: Gang, claim: Claim) -> bool:
     return any(pod.volumes for pod in gang.pods) and _no_room(view, gang, claim)
 
 
+def _volume_missing(view: View, gang: Gang, claim: Claim) -> bool:
+    """The claim of a member names a volume that is not there."""
+    del claim
+    named = (view.volumes.claims.get(each, "") for pod in gang.pods for each in pod.volumes)
+    return any(name and name not in view.volumes.disks for name in named)
+
+
 def _some_devices(view: View, gang: Gang, claim: Claim) -> bool:
     """A member was given some, and has not come to them yet; or all share what the first would be given, and would not find room there."""
     waiting = {pod.uid for pod in gang.pods if not pod.node}
@@ -510,6 +517,7 @@ CLAIMS: dict[str, Callable[[View, Gang, Claim], bool]] = {
     "DeviceClaimMissing": _claims_missing,
     "VolumeAffinity": _has_volume,
     "VolumeNotFound": _has_volume,
+    "VolumeMissing": _volume_missing,
     "VolumeLimit": _has_volume,
     "VolumeClaimMissing": _anything,
     "VolumeClaimAwaited": _scratch_missing,

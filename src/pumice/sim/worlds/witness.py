@@ -260,7 +260,7 @@ class Witness:
         if before is not None and before.node and before.node != seen.node:
             self.complain(f"pod {key} went from node {before.node} to {seen.node or 'none'}")
         if seen.node and (before is None or not before.node):
-            self._bound(seen)
+            self._bound(seen, pod.metadata.annotations.get(names.ATTEMPT, ""))
             self.devices.check_bound(seen)
             self.volumes.check_bound(seen)
         if seen.is_leaving and before is not None and before.node and not before.is_leaving:
@@ -323,11 +323,12 @@ class Witness:
 
     # ------------------------------------------------------------------------------------------------- judging
 
-    def _bound(self, pod: PodSeen) -> None:
+    def _bound(self, pod: PodSeen, attempt: str) -> None:
         """A pod has come to a node: neither the node nor the queue may hold more than it has, by our doing."""
-        if not pod.is_ours:
+        if not attempt:
             return
         self.binds += 1
+        self.ledger.bind(self.now(), self._queue_of(pod), pod.gpus, int(attempt.partition("-")[0]))
         since = self.known_since()
         held = sum(
             each.gpus

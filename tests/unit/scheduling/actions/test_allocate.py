@@ -175,6 +175,27 @@ def test_members_are_placed_by_priority_then_number_then_age():
     assert list(binds(plan(a_node(cpu="2"), a_group("g", 1), pods))) == ["g-w-11", "g-w-2"]
 
 
+def tied(name, node):
+    """A member of gang g that can run on that node alone."""
+    return a_pod(name, gang="g", spec={"nodeSelector": {"kubernetes.io/hostname": node}})
+
+
+def test_a_member_that_can_go_anywhere_does_not_take_the_only_node_of_another():
+    nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="1")]
+    gang = [a_group("g", 2), a_pod("w-0", gang="g"), tied("w-1", "n1")]
+    assert binds(plan(*nodes, gang)) == {"w-0": "n2", "w-1": "n1"}
+
+
+def test_where_that_does_not_help_either_the_gang_is_told_what_the_first_attempt_ran_into():
+    nodes = [a_node("n1", cpu="1"), a_node("n2", cpu="1")]
+    free, other = a_pod("w-0", gang="g"), a_pod("w-2", gang="g")
+    decisions = plan(*nodes, a_group("g", 3), free, tied("w-1", "n1"), other)
+    assert started(decisions) == {}
+    said = {each.task.name: each.message for each in report(decisions, "g").pods}
+    assert said["w-0"] == "Pod default/w-0 can possibly be assigned to n1, once minAvailable is satisfied"
+    assert said["w-1"].startswith("0/2 nodes are unavailable: 1 Insufficient cpu, 1 node(s) didn't match Pod's node")
+
+
 def test_elastic_growth_is_fair_pod_by_pod():
     """Both start; then each further pod goes to the gang that holds less."""
     fair = policy("allocate", "gang", "drf")
