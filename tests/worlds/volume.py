@@ -39,6 +39,7 @@ FOUND = [
     ("store", 1439),
     ("store", 6027),
     ("store", 8424),
+    ("store", 12060),
     ("storm", 45),
     ("storm", 1417),
     ("storm", 3020),

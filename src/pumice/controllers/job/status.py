@@ -17,6 +17,7 @@ from pumice.api.meta import NOTHING
 from pumice.controllers.job.phases import FINAL
 from pumice.controllers.job.podgroup import unmet_condition
 from pumice.controllers.job.progress import in_ranges, progress_of, record_progress
+from pumice.controllers.merging import difference
 from pumice.controllers.operations import Patch
 from pumice.digits import ranges
 from pumice.values import Value
@@ -131,7 +132,7 @@ def with_progress(status: JobStatus, progress: Progress) -> JobStatus:
 
 def status_patch(job: Job, wanted: JobStatus, group: PodGroup | None = None) -> Patch | None:
     """What it takes for the Job to have this status; None if it has. Whatever is not counters is in a hurry."""
-    body = _difference(_builtins(job.status), _builtins(wanted))
+    body = difference(_builtins(job.status), _builtins(wanted))
     if not body:
         return None
     return Patch(
@@ -175,17 +176,3 @@ def _without_empty(value: dict[str, Any]) -> dict[str, Any]:
     """An empty map means the same as none."""
     inner = {key: _without_empty(each) if isinstance(each, dict) else each for key, each in value.items()}
     return {key: each for key, each in inner.items() if each != {}}
-
-
-def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch from one to the other: null for what is to vanish."""
-    patch: dict[str, Any] = dict.fromkeys(old.keys() - new.keys())
-    for key, value in new.items():
-        before = old.get(key)
-        if isinstance(value, dict) and isinstance(before, dict):
-            inner = _difference(before, value)
-            if inner:
-                patch[key] = inner
-        elif value != before:
-            patch[key] = value
-    return patch

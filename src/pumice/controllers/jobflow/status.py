@@ -19,8 +19,8 @@ from pumice.api.flow import (
     JobFlowStatus,
     RunningHistory,
 )
-from pumice.controllers.operations import Patch
-from pumice.kube.requests import PatchType
+from pumice.controllers.merging import difference
+from pumice.controllers.operations import Patch, target_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,28 +140,17 @@ def _end(job: Job) -> str | None:
 
 def status_patch(flow: JobFlow, wanted: JobFlowStatus) -> Patch | None:
     """The write that makes the status so; None where it is. Numbers alone may wait, phases may not."""
-    if _same(flow.status, wanted):
+    body = difference(_json(flow.status), _json(wanted))
+    if not body:
         return None
-    metadata = flow.metadata
-    # Replaced as a whole: merged, a task would keep the counts of phases that no pod is in any more.
-    body = [
-        {"op": "test", "path": "/metadata/uid", "value": metadata.uid},
-        {"op": "add", "path": "/status", "value": _json(wanted)},
-    ]
-    hurry = _phases(flow.status) != _phases(wanted)
+    # For the version that was looked at: one that arrives late would open a flow again that has succeeded.
     return Patch(
-        kind=JobFlow,
-        name=metadata.name,
-        namespace=metadata.namespace,
-        body=body,
-        how=PatchType.JSON,
+        **target_of(flow),
+        body={"status": body},
+        version=flow.metadata.resource_version,
         subresource="status",
-        hurry=hurry,
+        hurry=_phases(flow.status) != _phases(wanted),
     )
-
-
-def _same(left: JobFlowStatus, right: JobFlowStatus) -> bool:
-    return _json(left) == _json(right)
 
 
 def _phases(status: JobFlowStatus) -> tuple[str, Mapping[str, str]]:

@@ -24,6 +24,7 @@ from pumice.api.flow import (
 from pumice.controllers.jobflow.plan import View, plan
 from pumice.controllers.jobflow.probes import Question
 from pumice.controllers.operations import Create, Delete, Emit, Patch
+from pumice.local.apiserver.patches.plain import apply_merge_patch
 
 NOW = instant.parse_instant("2026-03-28T12:00:00Z")
 
@@ -33,15 +34,16 @@ def created(view):
 
 
 def written(view):
-    """The status that the plan writes, or None."""
+    """The status that the plan makes, or None."""
     for each in plan(view, NOW).plan:
         if isinstance(each, Patch):
-            return as_json(each)
+            return patched(view.flow, each)
     return None
 
 
-def as_json(patch):
-    return msgspec.json.decode(msgspec.json.encode(patch.body[1]["value"]))
+def patched(flow, patch):
+    before = msgspec.to_builtins(flow.status, enc_hook=dict)
+    return apply_merge_patch(before, msgspec.json.decode(msgspec.json.encode(patch.body["status"])))
 
 
 def phase(view):
@@ -211,7 +213,7 @@ def test_a_phase_that_ends_is_closed_in_the_history():
     first = written(View(flow, FOUR, jobs(a="Pending")))
     later = a_flow(a_part("a"), status=decode_value(JobFlowStatus, first))
     (found,) = plan(View(later, FOUR, jobs(a="Running")), NOW + instant.MINUTE).plan
-    (entry,) = as_json(found)["jobStatusList"]
+    (entry,) = patched(later, found)["jobStatusList"]
     assert entry["runningHistories"] == [
         {"startTimestamp": "2026-03-28T12:00:00Z", "endTimestamp": "2026-03-28T12:01:00Z", "state": "Pending"},
         {"startTimestamp": "2026-03-28T12:01:00Z", "state": "Running"},
