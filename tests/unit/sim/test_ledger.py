@@ -39,3 +39,16 @@ def test_a_scheduler_may_count_a_pod_from_its_decision_on_however_long_the_bind_
     ledger.put(20.0, {}, 8)
     found = [list(ledger.doubts(Usage(START, {"narrow": (used, 0.0)}), 60.0)) for used in (5.0, 8.0, 9.0)]
     assert [len(each) for each in found] == [0, 0, 1]
+
+
+def test_a_scheduler_may_count_a_pod_from_the_plan_for_it_on_and_not_from_one_before_that():
+    """Where gangs take turns, plans take as long as what they start."""
+    ledger = Ledger()
+    ledger.put(0.0, {}, 8)
+    for began in (1, 4, 9):
+        ledger.plan(START + began * SECOND)
+    ledger.put(10.0, {"narrow": 4}, 8)
+    ledger.bind(10.0, "narrow", 4, START + 7 * SECOND)
+    ledger.put(20.0, {}, 8)
+    found = [list(ledger.doubts(Usage(START, {"narrow": (used, 0.0)}), 60.0)) for used in (5.0, 8.0, 9.0)]
+    assert [len(each) for each in found] == [0, 0, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import itertools
 from typing import TYPE_CHECKING
@@ -33,6 +34,7 @@ class Ledger:
         self._before_binds: dict[str, float] = collections.defaultdict(
             float
         )  # what was kept for pods until the store had their binds, by queue
+        self._plans: list[Instant] = []  # when each began, in order
         self._asked: dict[str, float] = {}  # pods, and since when
         self._after_ends: dict[str, float] = collections.defaultdict(float)
 
@@ -41,10 +43,16 @@ class Ledger:
         self._total = total
         self._steps.append((now, {queue: gpus / total for queue, gpus in held.items()} if total else {}))
 
+    def plan(self, began: Instant) -> None:
+        """Somebody plans: what is decided by it counts from here on, however long it takes."""
+        bisect.insort(self._plans, began)
+
     def bind(self, now: float, queue: str, gpus: int, decided: Instant) -> None:
-        """The store has the bind of a pod only now: whoever decided it keeps its room, and counts it, since then."""
+        """The store has the bind of a pod only now: whoever decided it keeps its room, and counts it, since the plan for it began."""
+        until = bisect.bisect_right(self._plans, decided)
+        since = self._plans[until - 1] if until else decided
         if self._total:
-            self._before_binds[queue] += gpus / self._total * max(now - (decided - START) / SECOND, 0.0)
+            self._before_binds[queue] += gpus / self._total * max(now - (since - START) / SECOND, 0.0)
 
     def end(self, now: float, queue: str, gpus: int, at: Instant | None) -> None:
         """The store is told that a pod has ended, and when."""

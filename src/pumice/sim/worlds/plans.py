@@ -31,6 +31,7 @@ class Plans(Unrecorded):
     def begins(self, intake: Intake, planned: Planned) -> None:
         del intake
         self._now = planned.now
+        self._witness.ledger.plan(planned.now)
 
     def ends(self, decisions: Decisions, *, seconds: float) -> None:
         del seconds
