@@ -20,6 +20,8 @@ from pumice.cluster.intake import Intake
 from pumice.cluster.tasks import Status
 from pumice.controllers.cronjob import plan as cronjobs
 from pumice.controllers.job.kill import Judge
+from pumice.controllers.jobflow import plan as jobflows
+from pumice.controllers.operations import NOTHING_TO_DO
 from pumice.dispatch import reservation_note, takeover
 from pumice.dispatch.binder import Binder
 from pumice.dispatch.devices import Devices
@@ -447,6 +449,9 @@ PLANTED = {
     "a CronJob keeps all of its Jobs": Planted(cronjobs, "_prune_stages", _returns([]), ("users", 5)),
     "a CronJob starts Jobs beside others, forbidden or not": Planted(
         cronjobs, "_start_stages", lambda start: lambda job, plan, found, _: start(job, plan, found, ()), ("users", 15)
+    ),
+    "a flow keeps Jobs that were to go with its end": Planted(
+        jobflows, "_plan_succeeded", _returns(NOTHING_TO_DO), ("all", 1)
     ),
     "admission refuses nothing": Planted(
         Reviewer, "validate", lambda _: lambda self, request: allow_response(request), ("reserved", 4)

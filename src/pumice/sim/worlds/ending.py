@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from pumice.sim.worlds.truth import View
 from pumice.sim.worlds.volumes import ATTACHED_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pumice.api.batch import Job
     from pumice.api.scheduling import PodGroup
@@ -34,18 +35,12 @@ if TYPE_CHECKING:
     from pumice.sim.worlds.apiserver import Bodies
     from pumice.sim.worlds.witness import Witness
 
-FLOWS_OVER = frozenset({"Succeed", "Failed"})
+TURN_S = 60.0  # of gangs that take turns, one has started within so long: a pod leaves within seconds
 
 
 def is_at_rest(witness: Witness, nodes: int) -> bool:
     """All that fits has ended."""
-    return not _unfinished(witness, nodes) and not any(_unfinished_flows(witness))
-
-
-def _unfinished_flows(witness: Witness) -> Iterator[str]:
-    for key, flow in witness.flows.items():
-        if flow.status.state.phase not in FLOWS_OVER:
-            yield f"flow {key} is {flow.status.state.phase or 'new'} long after the faults"
+    return not _unfinished(witness, nodes) and not any(witness.flows.unfinished())
 
 
 def _unfinished(witness: Witness, nodes: int) -> list[str]:
@@ -99,11 +94,11 @@ def complaints(
     witness: Witness, bodies: Bodies, leader: Scheduler | None, *, nodes: int, now: int, grace_s: int, policy: Policy
 ) -> Iterator[str]:
     """All that is wrong with the end."""
-    in_turns = _taking_turns(leader) if leader is not None and policy.option("eviction") is None else set()
+    in_turns = _taking_turns(witness, leader) if leader is not None and policy.option("eviction") is None else set()
     for key in _unfinished(witness, nodes):
         if not any(gang.startswith(f"{key}-") for gang in in_turns):
             yield f"job {key} is {witness.jobs[key].status.state.phase or 'new'} long after the faults, and would fit"
-    yield from _unfinished_flows(witness)
+    yield from witness.flows.wrong(witness.jobs)
     yield from witness.crons.wrong(witness.jobs)
     yield from _orphans(witness)
     if leader is None:
@@ -118,16 +113,35 @@ def complaints(
     for commit in cycle.plan(snapshot, policy, now=now, grace_s=grace_s).commits:
         yield f"a fresh scheduler would start gang {commit.gang}, and this one does not"
     knowing = cycle.plan(snapshot, policy, leader.remembered, now=now, grace_s=grace_s)
-    yield from _untold_reasons(witness, knowing, nodes)
+    yield from _untold_reasons(witness, knowing, nodes, is_idle=not in_turns)
     yield from _wrong_queues(witness)
     if policy.option("fairshare") is not None:
         yield from witness.ledger.doubts(leader.remembered.of(decayed_usage.SLOT), witness.now())
 
 
-def _taking_turns(leader: Scheduler) -> set[str]:
+def _taking_turns(witness: Witness, leader: Scheduler) -> set[str]:
     """Without the plugin `eviction` gangs may take the same room from one another for ever, as under Volcano: docs/guides/evictions.md."""
-    taken = {(each.victim, each.claimant) for each in leader.remembered.of(history.SLOT).entries}
-    return {victim for victim, claimant in taken if (claimant, victim) in taken}
+    if not any(each.node and each.since > witness.now() - TURN_S for each in witness.pods.values()):
+        return set()  # they have ceased to
+    return in_rings((each.victim, each.claimant) for each in leader.remembered.of(history.SLOT).entries)
+
+
+def in_rings(taken: Iterable[tuple[str, str]]) -> set[str]:
+    """Of victims and those for whom they left, the ones that left for somebody who left for them, or for whom such a one did, and so on."""
+    lost: dict[str, set[str]] = collections.defaultdict(set)
+    for victim, claimant in taken:
+        lost[victim].add(claimant)
+
+    def reached(gang: str) -> set[str]:
+        found: set[str] = set()
+        line = [gang]
+        while line:
+            fresh = lost.get(line.pop(), set()) - found
+            found |= fresh
+            line += fresh
+        return found
+
+    return {gang for gang in tuple(lost) if gang in reached(gang)}
 
 
 def _orphans(witness: Witness) -> Iterator[str]:
@@ -145,7 +159,7 @@ def _orphans(witness: Witness) -> Iterator[str]:
             yield f"gang {key} is there, and its Job is not"
 
 
-def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Iterator[str]:
+def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int, *, is_idle: bool) -> Iterator[str]:
     """Every gang that waits says why, as one that sees everything afresh and knows what went before would say it, and it is so."""
     for key, group in witness.groups.items():
         if group.status.phase not in {"Pending", "Inqueue"} or key not in witness.gangs:
@@ -159,7 +173,7 @@ def _untold_reasons(witness: Witness, decisions: Decisions, nodes: int) -> Itera
         found = [each.code.value for each in report.reasons] if report is not None else []
         if told != found:
             yield f"gang {key} says that it waits for {told}, and the state of the cluster says {found}"
-        for code in told:
+        for code in told if is_idle else ():  # who takes turns leaves, or has come, just now
             if _wanted(group) <= _room_behind(code, witness, key, nodes):
                 yield f"gang {key} says {code}, wants {_wanted(group)} GPUs, and there are as many"
 

@@ -27,6 +27,7 @@ LONG_S = 30  # of a job that others cannot wait for
 FAULT_OUT = 0.25  # the chance of a kind of fault to be left out
 JOBS_EARLY = 0.6  # jobs come in this part of the time in which things go wrong
 FLOW = 0.12  # the chance of a JobFlow
+FLOW_GOES = 0.4  # of a JobFlow, that its Jobs go with its end
 RECORD = 0.15  # the chance that there is a record
 CRON = 0.1  # the chance of a CronJob
 DEVICES = 0.12  # the chance that some jobs ask for devices beside GPUs
@@ -99,6 +100,7 @@ class Story(Value):
     policy: str
     faults_s: float  # so long things go wrong; afterwards all must come to rest
     flow: tuple[JobPlan, ...] = ()  # Jobs of a JobFlow, each after the one before it
+    flow_goes: bool = False  # they are deleted once all of them have succeeded
     has_record: bool = False
     cron: CronPlan | None = None
     has_webhooks: bool = False
@@ -204,6 +206,7 @@ def draw(seed: int, name: str) -> Story:
         policy=profile.policy or policies.drawn(chance),
         faults_s=profile.faults_s,
         flow=_flow(random.Random(f"{name}/{seed}/flow")),  # noqa: S311  as above
+        flow_goes=random.Random(f"{name}/{seed}/flow goes").random() < FLOW_GOES,  # noqa: S311  as above
         has_record=random.Random(f"{name}/{seed}/record").random() < RECORD,  # noqa: S311  as above
         cron=cron,
         has_webhooks=has_webhooks,

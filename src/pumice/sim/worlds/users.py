@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.api import names
 from pumice.api.batch import CronJob, Job
-from pumice.api.flow import JobFlow, JobTemplate
+from pumice.api.flow import JobFlow, JobRetainPolicy, JobTemplate
 from pumice.api.priority import PriorityClass
 from pumice.api.resource import ResourceClaim
 from pumice.api.scheduling import Queue
@@ -63,14 +63,15 @@ def _claim_of(plan: JobPlan) -> str:
     return f"{plan.name}-card"
 
 
-async def submit_flow(client: Client, parts: tuple[JobPlan, ...]) -> None:
+async def submit_flow(client: Client, parts: tuple[JobPlan, ...], *, goes: bool) -> None:
     for part in parts:
         template = {"metadata": {"name": part.name}, "spec": manifest(part)["spec"]}
         await insist(client.create, JobTemplate, template, namespace="default")
     flows: list[dict[str, Any]] = [{"name": part.name} for part in parts]
     for before, flow in itertools.pairwise(flows):
         flow["dependsOn"] = {"targets": [before["name"]]}
-    body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": "retain"}}
+    retained = JobRetainPolicy.DELETE if goes else JobRetainPolicy.RETAIN
+    body = {"metadata": {"name": "flow"}, "spec": {"flows": flows, "jobRetainPolicy": retained.value}}
     await insist(client.create, JobFlow, body, namespace="default")
 
 

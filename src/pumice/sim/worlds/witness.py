@@ -27,6 +27,7 @@ from pumice.sim.worlds import lasting
 from pumice.sim.worlds.apiserver import START
 from pumice.sim.worlds.crons import Crons
 from pumice.sim.worlds.devices import Devices
+from pumice.sim.worlds.flows import Flows
 from pumice.sim.worlds.leaders import Leaders
 from pumice.sim.worlds.ledger import Ledger
 from pumice.sim.worlds.recent import Recent
@@ -136,7 +137,7 @@ class Witness:
         self.gangs: dict[str, GangSeen] = {}  # by namespace/name
         self.groups: dict[str, PodGroup] = {}
         self.jobs: dict[str, Job] = {}
-        self.flows: dict[str, JobFlow] = {}
+        self.flows = Flows()
         self.crons = Crons()
         self.restarts: dict[str, tuple[int, float]] = {}  # by uid of the Job: its version, and since when
         self.queues: dict[str, Queue] = {}
@@ -312,7 +313,8 @@ class Witness:
         self.crons.seen[cron.metadata.uid] = cron
 
     def _see_flow(self, key: str, flow: JobFlow) -> None:
-        self.flows[key] = flow
+        for text in self.flows.see(key, flow):
+            self.complain(text)
 
     def _see_config(self, key: str, config: ConfigMap) -> None:
         """Use that is written down is what was used until then."""

@@ -398,7 +398,7 @@ def _planned(world: World) -> Iterator[tuple[float, Coroutine[Any, Any, None]]]:
     client, story = world.client, world.story
     yield from ((each.at_s, users.submit(client, each)) for each in story.jobs)
     if story.flow:
-        yield story.flow[0].at_s, users.submit_flow(client, story.flow)
+        yield story.flow[0].at_s, users.submit_flow(client, story.flow, goes=story.flow_goes)
     if story.cron is not None:
         yield story.cron.at_s, users.submit_cron(client, story.cron)
     yield from ((each.at_s, mishaps.befall(world, each)) for each in story.mishaps)
