@@ -17,6 +17,7 @@ FOUND = [
     ("calm", 4023),
     ("calm", 8103),
     ("lines", 1017),
+    ("lines", 12403),
     ("nodes", 363),
     ("nodes", 3008),
     ("nodes", 4529),

@@ -41,7 +41,8 @@ class Crons:
     def see_job(self, job: Job, jobs: Mapping[str, Job], *, is_quiet: bool) -> Iterator[str]:
         """What is wrong with a Job that a CronJob has made."""
         owner, at, uid = self.of(job), job.metadata.annotations.get(names.CRONJOB_SCHEDULED_TIMESTAMP), job.metadata.uid
-        if not owner or at is None or self._made.get((owner, at)) == uid:
+        # Of a CronJob that is gone, and that its controllers have not heard of, a Job is collected as soon as it is made, and may be made again.
+        if owner not in self.seen or at is None or self._made.get((owner, at)) == uid:
             return
         if (owner, at) in self._made and self.calls_arrive:
             yield f"a second Job was made for {at}: {job.metadata.name}"
