@@ -9,9 +9,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.worlds.volume import BLOCK, FOUND, PROFILES, SEEDS, SOAK_SEEDS
+from tests.worlds.volume import BLOCK, FOUND, PROFILES, SEEDS, SOAK_SEEDS, TURNS, TURNS_S
 
-from pumice.sim.worlds import draw, play, profiles
+from pumice.sim.worlds import draw, play, profiles, world
 from pumice.sim.worlds.__main__ import POINTS, line
 from pumice.sim.worlds.mishaps import MISHAPS
 from pumice.sim.worlds.network import CALM
@@ -27,6 +27,12 @@ def test_nothing_goes_wrong(profile, seed):
 
 @pytest.mark.parametrize(("profile", "seed"), FOUND)
 def test_what_once_went_wrong_does_not_again(profile, seed):
+    assert play(draw(seed, profile)).wrong == (), f"repeat it with: {line(profile, seed)}"
+
+
+@pytest.mark.parametrize(("profile", "seed"), TURNS)
+def test_gangs_that_take_turns_are_let_pass(profile, seed, monkeypatch):
+    monkeypatch.setattr(world, "REST_S_MAX", TURNS_S)
     assert play(draw(seed, profile)).wrong == (), f"repeat it with: {line(profile, seed)}"
 
 

@@ -53,3 +53,6 @@ FOUND = [
     ("users", 4465),
     ("users", 8028),
 ]
+# The same of worlds that never come to rest, because gangs take turns in them.
+TURNS = [("calm", 12230), ("nodes", 12485), ("users", 12319)]
+TURNS_S = 150.0  # so long they are waited for

@@ -259,8 +259,9 @@ class World:
         await asyncio.gather(*pending)
         await users.end_crons(self)
         await self._come_to_rest()
+        rests = ending.is_at_rest(self.witness, self.story.nodes)  # gangs that take turns never do
         await self._shut_down()
-        if self.story.starts_again and not self.witness.wrong:
+        if self.story.starts_again and rests and not self.witness.wrong:
             await self._start_again()
 
     def _populate(self) -> None:
