@@ -348,13 +348,15 @@ class World:
             self.witness.complain("nobody leads long after everything was started afresh")
 
     def _complaints(self) -> list[str]:
+        leader = self._leader()
+        times = (each.clock.now() for each in self.machines.values() if leader is not None and each.worker is leader)
         return list(
             ending.complaints(
                 self.witness,
                 self.server.journal.bodies,
-                self._leader(),
+                leader,
                 nodes=self.story.nodes,
-                now=self.clock.now(),
+                now=next(times, self.clock.now()),  # by its own clock, as all that it remembers
                 grace_s=GRACE_S,
                 policy=policies.chosen(self.story.policy),
             )
