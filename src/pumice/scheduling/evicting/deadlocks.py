@@ -101,7 +101,7 @@ class Deadlocks:
         self._since: dict[str, Instant] = {}
         uids = {gang.uid for gang in session.restless} if self.known.pauses else set()
         self._pauses = {
-            uid: pause for uid, pause in self.known.pauses.items() if uid in uids and pause.until > session.now
+            uid: pause for uid, pause in self.known.pauses.items() if uid in uids and self._holds_good(pause)
         }
 
     def look(self) -> None:
@@ -113,6 +113,10 @@ class Deadlocks:
         self._look_at_keepers(self._keepers())
         self.session.changes_at += [pause.until for pause in self._pauses.values()]
         self.known = Known(dict(sorted(self._since.items())), dict(sorted(self._pauses.items())))
+
+    def _holds_good(self, pause: Pause) -> bool:
+        """One that has not begun was written by a machine whose clock was ahead, and would keep the gang out for as long as that."""
+        return pause.until > self.session.now and past(pause.until - self.grace, self.session.now) is not None
 
     def pause_of(self, gang: GangState) -> Reason | None:
         pause = self._pauses.get(gang.uid)

@@ -320,6 +320,18 @@ def test_an_admission_that_was_given_back_stays_so_until_the_cluster_knows():
     assert first.gangs["default/b"].reasons[0] == again.gangs["default/b"].reasons[0]
 
 
+def test_a_gang_is_not_kept_out_for_as_long_as_the_clock_was_ahead_by_which_it_gave_its_admission_back():
+    waits = a_gang("b", 2, gpu=1, cpu=None, group={"minimum": {GPU: "2"}, "phase": "Pending"})
+    snapshot = a_cluster(gpu_node("n1"), waits).snapshot()
+    uid = snapshot.gangs["default/b"].spec.uid
+
+    def commits(until):
+        memory, _ = EMPTY.after([(SLOT, Known(pauses={uid: Pause(until, ("default/a",), seconds=0)}))])
+        return [each.gang for each in cycle.plan(snapshot, BREAKING, memory, now=NOW).commits]
+
+    assert [commits(NOW + wait) for wait in (GRACE, GRACE + 1)] == [[], ["default/b"]]
+
+
 def test_who_has_given_its_admission_back_and_is_not_known_to_have_goes_before_others_that_keep_the_same_gang_out():
     """`b` is the last in line: it would give its admission back, too, for what one of them makes room for."""
     snapshot = two_queues()
