@@ -38,6 +38,7 @@ FOUND = [
     ("reserved", 6062),
     ("reserved", 6503),
     ("reserved", 8009),
+    ("reserved", 12675),
     ("store", 1439),
     ("store", 6027),
     ("store", 8424),

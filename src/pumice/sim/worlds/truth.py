@@ -171,6 +171,11 @@ class Gang(Mutable, eq=False):
         return self.group.spec.min_member - sum(1 for each in self.pods if each.node)
 
     @property
+    def nominated(self) -> int:
+        """Members for whose places others leave."""
+        return sum(1 for each in self.pods if not each.node and each.nominated)
+
+    @property
     def shares(self) -> set[str]:
         """Claims of devices that all of its members use."""
         return {key for pod in self.pods for key in pod.shares}
@@ -235,12 +240,12 @@ class View:
     def taken(self, gang: Gang) -> int:
         """GPUs that its queue is charged for: what it holds, and the places of its other gangs for which others still leave somewhere.
 
-        Such a gang keeps all of them until the last has left.
+        Such a gang keeps all of them until the last has left, also those that were free already: no pod is nominated for these.
         """
         own = (each for each in self.waiting(gang.key) if each.queue == gang.queue)
-        promised = ([pod for pod in each.pods if not pod.node and pod.nominated] for each in own)
-        claimed = (pods for pods in promised if any(pod.nominated in self.being_left for pod in pods))
-        return self.held[gang.queue] + sum(pod.gpus for pods in claimed for pod in pods)
+        promised = ((each, {pod.nominated for pod in each.pods if not pod.node} - {""}) for each in own)
+        claimed = (each for each, nodes in promised if not nodes.isdisjoint(self.being_left))
+        return self.held[gang.queue] + sum(max(each.nominated, each.missing) * each.gpus for each in claimed)
 
     def has_places(self, gang: Gang) -> bool:
         """Whether all that it lacks would find room, with the devices that they claim, and nobody else is promised any."""
