@@ -75,6 +75,7 @@ def group_operation(
     return Patch(
         **target_of(group),
         body={**({"spec": spec} if spec else {}), **({"metadata": {"annotations": times}} if times else {})},
+        version=group.metadata.resource_version,  # one that arrives late would let the gang start with a former minimum
         blame=Blame(job, "PodGroupError"),
     )
 

@@ -199,5 +199,7 @@ def _update(view: View, group: PodGroup, model: Pod) -> tuple[Operation, ...]:
             body["spec"] = {"minMember": minimum, "minResources": {**gone, **resources}}
     if not body:
         return ()
-    patch = Patch(**target_of(group), body=body, blame=Blame(model, "PodGroupError"))
+    # For the version that was looked at: one that arrives late would let the gang start with a former minimum.
+    version = group.metadata.resource_version
+    patch = Patch(**target_of(group), body=body, version=version, blame=Blame(model, "PodGroupError"))
     return (patch,)

@@ -267,7 +267,7 @@ def test_scaling_changes_what_may_change_in_the_group_and_nothing_else():
         a_job(a_task("worker", 3, template=resources(requests={"cpu": "1", "memory": "1Gi"})), queue="old"), "Running"
     )
     (patch,) = [each for each in told(job, group=before).operations if isinstance(each, Patch) and each.kind is not Job]
-    assert patch.uid == before.metadata.uid
+    assert (patch.uid, patch.version) == (before.metadata.uid, "5")
     assert patch.body == {
         "spec": {
             "minMember": 4,

@@ -50,7 +50,9 @@ def joins(view):
 def a_group(name="podgroup-u-web", *, owner="u-web", **spec):
     reference = OwnerReference("apps/v1", "ReplicaSet", "web", owner, controller=True)
     return PodGroup(
-        metadata=ObjectMeta(name=name, namespace="team", uid="u-group", owner_references=(reference,)),
+        metadata=ObjectMeta(
+            name=name, namespace="team", uid="u-group", resource_version="5", owner_references=(reference,)
+        ),
         spec=PodGroupSpec(**spec),
     )
 
@@ -240,7 +242,7 @@ def test_a_workload_that_asks_for_another_gang_gets_it():
     member = a_pod(owners=[REPLICAS], annotations={names.GROUP_NAME: "podgroup-u-web"})
     group = a_group(min_member=1, min_resources={"cpu": "2", "gone": "1"})
     (patch,) = plan(View("podgroup-u-web", group, [member], [a_workload(**{names.GROUP_MIN_MEMBER: "2"})]), NOW)
-    assert patch.body["spec"]["minMember"] == 2
+    assert (patch.body["spec"]["minMember"], patch.version) == (2, "5")
     assert patch.body["spec"]["minResources"]["requests.cpu"] == "4"
     assert patch.body["spec"]["minResources"]["gone"] is None
 
