@@ -43,6 +43,7 @@ FOUND = [
     ("store", 6027),
     ("store", 8424),
     ("store", 12060),
+    ("store", 12782),
     ("storm", 45),
     ("storm", 1417),
     ("storm", 3020),

@@ -92,6 +92,7 @@ class Network:
         self._parked: list[
             tuple[Request, Callable[[], object]]
         ] = []  # they go on where another one is sent to their node, if not before
+        self.unheard: list[asyncio.Future[Response]] = []  # answers to calls whose senders have given up to hear them
         self.numbers = itertools.count(1)  # of what leaves the server for a watch
         self.is_over = False  # the world has ended: nobody is answered any more
         self.on_send: Callable[[str, Request], None] = lambda _who, _request: None
@@ -204,6 +205,7 @@ class Line:
     def _arrive(self, request: Request, after_s: float) -> asyncio.Future[Response]:
         arriving = self._network.server.serve(request, self._caller, after_s)
         arriving.add_done_callback(_unheard)
+        self._network.unheard.append(arriving)
         return arriving
 
     def _fault(self, request: Request) -> str:

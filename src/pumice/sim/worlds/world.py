@@ -260,6 +260,8 @@ class World:
         await users.end_crons(self)
         await self._come_to_rest()
         rests = ending.is_at_rest(self.witness, self.story.nodes)  # gangs that take turns never do
+        if self.story.starts_again:
+            await self._let_all_arrive()
         await self._shut_down()
         if self.story.starts_again and rests and not self.witness.wrong:
             await self._start_again()
@@ -314,6 +316,13 @@ class World:
             complaints = self._complaints()
         for text in complaints:
             self.witness.complain(text)
+
+    async def _let_all_arrive(self) -> None:
+        """What a call does that arrives now is put right by those who still run: nothing is left of it for those who start afresh."""
+        under_way = [each for each in self.network.unheard if not each.done()]
+        if under_way:
+            await asyncio.wait(under_way)
+            await asyncio.sleep(SETTLE_S)
 
     async def _shut_down(self) -> None:
         """Everybody is told to stop, and whoever leads leaves behind all that its successor has to know."""
