@@ -123,6 +123,13 @@ class Network:
             if _target(parked[0]) == _target(request):
                 self._send_on(parked)
 
+    async def let_all_arrive(self) -> bool:
+        """What calls do that come now is put right by those who still run, and is not left to those who start afresh; whether there were any."""
+        under_way = [each for each in self.unheard if not each.done()]
+        if under_way:
+            await asyncio.wait(under_way)
+        return bool(under_way)
+
     def wires_of(self, who: str) -> list[Wire]:
         return [each for each in self.wires if each.who == who]
 

@@ -260,8 +260,8 @@ class World:
         await users.end_crons(self)
         await self._come_to_rest()
         rests = ending.is_at_rest(self.witness, self.story.nodes)  # gangs that take turns never do
-        if self.story.starts_again:
-            await self._let_all_arrive()
+        if self.story.starts_again and await self.network.let_all_arrive():
+            await asyncio.sleep(SETTLE_S)
         await self._shut_down()
         if self.story.starts_again and rests and not self.witness.wrong:
             await self._start_again()
@@ -310,23 +310,16 @@ class World:
                 await asyncio.sleep(SETTLE_S)
                 if self._is_led():  # a lease that was on its way when the faults stopped may still end
                     break
-        complaints = self._complaints()
+        complaints = _complaints(self)
         if complaints:  # what no news brings about is put right when everything is looked at again
             await asyncio.sleep(SWEEP_S + SETTLE_S)
-            complaints = self._complaints()
+            complaints = _complaints(self)
         for text in complaints:
             self.witness.complain(text)
 
-    async def _let_all_arrive(self) -> None:
-        """What a call does that arrives now is put right by those who still run: nothing is left of it for those who start afresh."""
-        under_way = [each for each in self.network.unheard if not each.done()]
-        if under_way:
-            await asyncio.wait(under_way)
-            await asyncio.sleep(SETTLE_S)
-
     async def _shut_down(self) -> None:
         """Everybody is told to stop, and whoever leads leaves behind all that its successor has to know."""
-        leader, mains = self._leader(), {}
+        leader, mains = self.leader(), {}
         own = [
             each for each in self.machines.values() if each.name.startswith((replicas.SCHEDULER, replicas.CONTROLLERS))
         ]
@@ -350,33 +343,18 @@ class World:
         for name in (f"{replicas.SCHEDULER}-0", f"{replicas.CONTROLLERS}-0"):
             self.launch(name, self._mains[name])
         until = self.clock.monotonic() + REST_S_MAX
-        while self._leader() is None and self.clock.monotonic() < until:  # noqa: ASYNC110  virtual seconds
+        while self.leader() is None and self.clock.monotonic() < until:  # noqa: ASYNC110  virtual seconds
             await asyncio.sleep(LOOK_S)
         await asyncio.sleep(SETTLE_S)
-        if self._leader() is None:
+        if self.leader() is None:
             self.witness.complain("nobody leads long after everything was started afresh")
-
-    def _complaints(self) -> list[str]:
-        leader = self._leader()
-        times = (each.clock.now() for each in self.machines.values() if leader is not None and each.worker is leader)
-        return list(
-            ending.complaints(
-                self.witness,
-                self.server.journal.bodies,
-                leader,
-                nodes=self.story.nodes,
-                now=next(times, self.clock.now()),  # by its own clock, as all that it remembers
-                grace_s=GRACE_S,
-                policy=policies.chosen(self.story.policy),
-            )
-        )
 
     def _is_led(self) -> bool:
         """Also by controllers, where only they can write down what their predecessors left unwritten."""
         keeps_record = self._record is None or _worker(self, replicas.CONTROLLERS_LEASE) is not None
-        return self._leader() is not None and keeps_record
+        return self.leader() is not None and keeps_record
 
-    def _leader(self) -> Scheduler | None:
+    def leader(self) -> Scheduler | None:
         found = _worker(self, replicas.SCHEDULER_LEASE)
         return found if found is not None and found.pulse.ready else None
 
@@ -420,3 +398,20 @@ def _worker(world: World, lease: str) -> Any:
     """What works in the process that holds the lease."""
     leader = world.witness.leaders.of(lease).identity
     return next((each.worker for each in world.machines.values() if each.identity == leader), None)
+
+
+def _complaints(world: World) -> list[str]:
+    """All that is wrong with the end."""
+    leader = world.leader()
+    times = (each.clock.now() for each in world.machines.values() if leader is not None and each.worker is leader)
+    return list(
+        ending.complaints(
+            world.witness,
+            world.server.journal.bodies,
+            leader,
+            nodes=world.story.nodes,
+            now=next(times, world.clock.now()),  # by its own clock, as all that it remembers
+            grace_s=GRACE_S,
+            policy=policies.chosen(world.story.policy),
+        )
+    )
