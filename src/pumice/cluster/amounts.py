@@ -26,6 +26,7 @@ UNLIMITED = float("inf")
 # of 2,000 such pods on one node.
 ASKED_MAX = 2**52
 OFFERED_MAX = ASKED_MAX - 1
+TIMES_MAX = 2**52  # as many as anybody could count
 TEXTS_KEPT_MAX = 8_192  # of amounts as people read them
 
 _IN_BYTES = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
@@ -149,6 +150,14 @@ def too_much(held: Amounts, more: Amounts, limit: Amounts) -> list[str]:
         if value > 0 and name != PODS and held.get(name, 0) + value > limit.get(name, 0)
     ]
     return in_reading_order(over) if over else over
+
+
+def times_within(limit: Amounts, held: Amounts, each: Amounts) -> int:
+    """How many times as much as `each`, beside what is held, `too_much` does not find too much; of whole numbers."""
+    left = [
+        (limit.get(name, 0) - held.get(name, 0)) // value for name, value in each.items() if value > 0 and name != PODS
+    ]
+    return int(min(left, default=TIMES_MAX))
 
 
 def in_reading_order(names: Iterable[str]) -> list[str]:

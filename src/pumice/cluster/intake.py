@@ -68,6 +68,11 @@ class Intake:
     def held(self) -> Held:
         return Held(self._pods, self._queues, self._assumed, self._evicting, self._gone)
 
+    def withdraw(self, thing: Pod | PodGroup) -> None:
+        """As a Deleted, of what somebody runs ahead, and that is to come again as it is."""
+        self.apply(changes.Deleted(object=thing))
+        self._gone.pop(thing.metadata.uid, None)
+
     def copy(self) -> Intake:
         """The writer of a copy of the cluster."""
         twin = Intake(self.cluster.copy())
@@ -156,10 +161,8 @@ class Intake:
 
     def _relist(self, kind: type[Struct], uids: frozenset[str]) -> None:
         """Forget every object of a kind that a whole list no longer has."""
-        if kind is Queue:
-            known: list[Any] = list(self._queues.values())
-        else:
-            known = list(self._pods.values()) if kind is Pod else freshness.all_seen(self.cluster, kind)
+        own: Mapping[type[Struct], Mapping[str, Struct]] = {Queue: self._queues, Pod: self._pods}
+        known: list[Any] = [*own[kind].values()] if kind in own else freshness.all_seen(self.cluster, kind)
         for thing in known:
             if thing.metadata.uid not in uids:
                 self._delete(thing)
@@ -284,7 +287,7 @@ class Intake:
         cluster = self.cluster
         former = cluster.unlist(uid)
         if former is not None:
-            self._uncharge(former)
+            _charge(cluster, former, -1)
             if former.gang:
                 slot = cluster.gangs[former.gang]
                 slot.tasks.pop(uid, None)
@@ -306,9 +309,6 @@ class Intake:
             self.cluster.gangs.pop(key, None)
 
     # ------------------------------------------------------------------------------------------------- nodes
-
-    def _uncharge(self, task: Task) -> None:
-        _charge(self.cluster, task, -1)
 
     def _upsert_node(self, node: Node) -> None:
         cluster, name = self.cluster, node.metadata.name

@@ -285,7 +285,7 @@ def test_ctrl_c_keeps_what_is_done(trace, capsys, monkeypatch):
 def test_a_rhythm_gathers_what_happens_while_somebody_waits(trace, capsys):
     arguments = ("--workload", trace, "--cluster", "4x1", "--policy", "greedy", "--per-job", "-o", "json")
     runs = json.loads(answered(capsys, *arguments, "--rhythm", "60"))["policies"]["greedy"]["runs"]
-    assert [each["start_s"] for each in runs] == [0, 120, 60, 220]
+    assert [each["start_s"] for each in runs] == [0, 121, 61, 221]
 
 
 def test_side_by_side_each_policy_comes_to_what_it_comes_to_alone(trace, capsys):

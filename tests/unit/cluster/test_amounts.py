@@ -149,3 +149,13 @@ def test_too_much_is_what_both_together_have_beyond_the_limit(more):
     held, limit = {"cpu": 3, "memory": 1, "pods": 1}, {"cpu": 5, "memory": 5, "pods": 1}
     both = amounts.sum_of([held, more])
     assert amounts.too_much(held, more, limit) == amounts.beyond(both, limit, asked=more)
+
+
+@pytest.mark.parametrize("each", [{"cpu": 2, "pods": 9}, {"memory": 3, "cpu": 1}, {"cpu": 3, "x/gpu": 0}, {"cpu": 9}])
+def test_so_many_times_is_within_the_limit_and_once_more_is_too_much(each):
+    held, limit = {"cpu": 1, "memory": 1, "pods": 1}, {"cpu": 8, "memory": 9, "pods": 1}
+    times = amounts.times_within(limit, held, each)
+    within, beyond = ({name: value * count for name, value in each.items()} for count in (times, times + 1))
+    assert not amounts.too_much(held, within, limit)
+    assert amounts.too_much(held, beyond, limit)
+    assert amounts.times_within(limit, held, {"pods": 9}) == amounts.TIMES_MAX

@@ -293,6 +293,19 @@ def test_a_late_farewell_to_a_predecessor_does_not_hurt_its_successor():
     assert world.cluster.snapshot().gangs["default/g"].spec.min_member == 2
 
 
+def test_what_is_withdrawn_may_come_again_and_what_is_gone_may_not():
+    group, pod = a_group("g", 1, uid="u"), a_pod("p", gang="g", uid="v")
+    world = World(group, pod)
+    world.intake.withdraw(pod)
+    world.intake.withdraw(group)
+    assert world.members("default/g") is None
+    world.see(group, pod)
+    assert world.members("default/g") == ["p"]
+    world.lose(pod)
+    world.see(pod)
+    assert world.members("default/g") == []
+
+
 def test_an_outcome_of_a_predecessor_does_not_touch_its_successor():
     old, new = a_pod("p", uid="old"), a_pod("p", uid="new")
     world = World(a_node("n1"), old)

@@ -43,13 +43,19 @@ def test_who_passes_a_gang_that_waits_is_what_policies_differ_in(policy, expecte
 
 def test_with_a_rhythm_who_waits_is_looked_at_once_in_so_long_and_who_comes_while_nobody_waits_at_once():
     found = under("greedy", BACKFILL, rhythm=60 * instant.SECOND)
-    # Cycles are at 0, 60, 120 (the first has ended at 100, the third at 110), and at 220, when the second ends: the last is long ago then.
-    assert starts(found) == [0, 120, 60, 220]
-    assert [run.end_s for run in found.runs] == [100, 220, 110, 720]
+    # The second is looked at when it comes, at 1, and those that wait at 61, at 121 (the first has ended at 100, the third at 111), and at 221,
+    # when the second ends: the last time is long ago then.
+    assert starts(found) == [0, 121, 61, 221]
+    assert [run.end_s for run in found.runs] == [100, 221, 111, 721]
     assert starts(under("greedy", BACKFILL)) == [0, 552, 2, 52]
 
 
-def test_policies_that_need_no_cycles_have_no_rhythm():
+def test_with_a_rhythm_gangs_that_need_cycles_are_looked_at_once_in_so_long_too():
+    found = under("conservative", BACKFILL, rhythm=60 * instant.SECOND)
+    assert starts(found) == [0, 120, 220, 220]  # at 60 it is too late for the third to be gone at 100
+
+
+def test_where_gangs_stand_in_line_there_is_no_rhythm():
     assert starts(under("fifo", BACKFILL, rhythm=60 * instant.SECOND)) == starts(under("fifo", BACKFILL))
 
 

@@ -10,7 +10,7 @@ from pumice.scheduling.core.arguments import Args
 from pumice.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
 
     import msgspec
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pumice.cluster.tasks import Task
     from pumice.instant import Instant
     from pumice.scheduling.core.memory import Slot
+    from pumice.scheduling.core.points import Scores
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
     from pumice.telemetry.catalogue import Metric
@@ -42,7 +43,7 @@ class StaysOpen(enum.Enum):
 
     NEVER = enum.auto()
     WHILE_NOBODY_WAITS = enum.auto()  # it refuses nobody who comes then, if all who come at an instant find room
-    IN_LINE = enum.auto()  # nor does it have a say while gangs wait: in strict queues, or where another plugin says who passes or whose turn is first
+    IN_LINE = enum.auto()  # nor does it have a say while gangs wait, all of them equals that start whole: where they stand in line, or others say who passes
 
 
 class Holder(Value, eq=False):
@@ -58,10 +59,16 @@ class Holder(Value, eq=False):
 class Books:
     """What a plugin keeps up while it stays open, as its cycles at the same instants would. Here: nothing."""
 
+    while_waiting = False  # whether they know all that their plugin has to say while gangs wait
+    in_one_queue = False  # but only as long as no other queue has gangs
+
     def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder] | None:
-        """Those that come at an instant, in the order of their turns if all find room; None where a cycle has to say."""
+        """Those that come at an instant, in the order of their turns if all find room, and nobody else waits; None where a cycle has to say."""
         del now
         return coming
+
+    def waits(self, gang: Holder, sign: int) -> None:
+        """One waits from now on (1), or has started (-1): told before the scores of an instant are asked for, and after its starts."""
 
     def ended(self, gang: Holder) -> None:
         """At the instant of the next `settle` or `learned`."""
@@ -75,15 +82,50 @@ class Books:
         return None
 
 
+class SilentBooks(Books):
+    """Those of a plugin that has nothing to say while gangs wait."""
+
+    while_waiting = True
+
+
+class AdmittingBooks(Books):
+    """Those of a plugin that says by numbers who is admitted."""
+
+    while_waiting = True
+
+    def admits(self, each: Amounts, used: Amounts, promised: Amounts) -> int:
+        """How many times as much as `each` a gang may name as its minimum, beside what is used and what admitted gangs that wait were promised."""
+        raise NotImplementedError
+
+
+class ShareBooks(AdmittingBooks):
+    """Those of a plugin that says what queues may hold: one that alone has gangs may hold all there is."""
+
+    in_one_queue = True
+
+
 class RankingBooks(Books):
-    """Those of a plugin that alone says whose turn is first, also while gangs of one queue wait and pass one another."""
+    """Those of a plugin that alone says whose turn is first, among gangs of one queue that pass one another.
 
-    knows_turns: bool  # whether its arguments let it say that
+    They stand in lines, the oldest first. The line that stands lowest has its turn, and the oldest of several that stand equally low.
+    """
 
-    def turns(
-        self, waiting: Sequence[Holder], admitted: Sequence[Holder], now: Instant
-    ) -> Generator[Holder, bool, None]:
-        """One after the other of those that wait, oldest first, and may find room; it is sent whether that gang has started. Some, and others, are admitted at this instant."""
+    standing: Scores  # by the numbers of lines
+
+    def line_of(self, gang: Holder) -> int:
+        """The number of the line in which the gang waits."""
+        raise NotImplementedError
+
+    def begin(self, now: Instant) -> None:
+        """Where lines stand as an instant begins, after what has ended by then."""
+        raise NotImplementedError
+
+    def admitted(self, line: int, minimum: Amounts) -> None:
+        """A gang of the line at this instant; what makes others come before it."""
+        raise NotImplementedError
+
+    def started(self, line: int, more: Amounts) -> None:
+        """The same of one that has got its places."""
         raise NotImplementedError
 
 
@@ -111,7 +153,9 @@ class Plugin:
     def open_books(self, session: Session) -> Books | None:
         """What it keeps up while it stays open; None where its arguments, or what the session knows, do not let it stay open."""
         del session
-        return None if self.stays_open is StaysOpen.NEVER else Books()
+        if self.stays_open is StaysOpen.NEVER:
+            return None
+        return SilentBooks() if self.stays_open is StaysOpen.IN_LINE else Books()
 
     def next_change(self, session: Session) -> Instant | None:
         """After the last action: when the clock alone may change what the plugin says; None where it cannot."""

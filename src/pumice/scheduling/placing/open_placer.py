@@ -7,20 +7,22 @@ remembered. Scores that change from one instant to the next are put together ane
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from pumice.scheduling.placing.placement import Pairs, Placer, Remembered
+from pumice.scheduling.placing.placement import LOADS_REMEMBERED_MAX, Pairs, Placer, Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from pumice.scheduling.core.points import Indexes, Scores
     from pumice.scheduling.core.points.nodes import Parts
     from pumice.scheduling.core.room import Room
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
+
+Past: TypeAlias = "dict[tuple[int, bytes], Scores]"  # by node and load
 
 PAST_MAX = 20_000  # loads of nodes that are remembered for one shape, some 300 bytes each; then all are forgotten
 DEPTH_MAX = 16  # pods on one node whose scores are remembered; where nodes take more, only that of the first is
@@ -29,10 +31,10 @@ DEPTH_MAX = 16  # pods on one node whose scores are remembered; where nodes take
 class _RememberedLong(Remembered):
     """Beside the loads that nodes have now, those that they have had."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, past: Past) -> None:
         super().__init__(len(room.table))
         self._room = room
-        self._past: dict[tuple[int, bytes], Scores] = {}
+        self._past = past
 
     def _find(self, unknown: Indexes, find: Callable[[Indexes], Scores]) -> Scores:
         past, room = self._past, self._room
@@ -55,6 +57,7 @@ class OpenPlacer(Placer):
         lasting = next((number for number, hook in enumerate(hooks) if hook.call.parts is not None), len(hooks))
         self._lasting, self._others = hooks[:lasting], hooks[lasting:]
         self._depths: dict[Shape, int] = {}
+        self._pasts: dict[Hashable, Past] = {}  # of a later moment, too: what scores say of a load is the same then
 
     def _first_load(self, shape: Shape, nodes: Indexes, *, pipelining: bool) -> Scores:
         return self._loads_of(shape, nodes, 1, pipelining=pipelining)
@@ -92,8 +95,10 @@ class OpenPlacer(Placer):
                 total = total + own
         return total
 
-    def _new_memory(self) -> Remembered:
-        return _RememberedLong(self.room)
+    def _new_memory(self, key: Hashable) -> Remembered:
+        if len(self._pasts) > LOADS_REMEMBERED_MAX:
+            self._pasts.clear()
+        return _RememberedLong(self.room, self._pasts.setdefault(key, {}))
 
     def _pairs(self, shape: Shape, nodes: Indexes, depth: int, *, pipelining: bool) -> Pairs:
         copies = np.tile(np.arange(depth), len(nodes))

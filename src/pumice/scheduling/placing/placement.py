@@ -251,13 +251,14 @@ class Placer:
         return journal
 
     def _remembered(self, key: Hashable) -> Remembered:
-        memory = self._loads.pop(key, None) or self._new_memory()
+        memory = self._loads.pop(key, None) or self._new_memory(key)
         self._loads[key] = memory  # the newest last
         if len(self._loads) > LOADS_REMEMBERED_MAX:
             del self._loads[next(iter(self._loads))]
         return memory
 
-    def _new_memory(self) -> Remembered:
+    def _new_memory(self, key: Hashable) -> Remembered:
+        del key
         return Remembered(len(self.room.table))
 
     def _load(self, shape: Shape, nodes: Indexes, copies: Column, *, pipelining: bool) -> Scores:

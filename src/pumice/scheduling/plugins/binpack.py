@@ -47,7 +47,7 @@ class Binpack(Plugin):
     """Score: the weighted mean share of the requested resources that would be in use, times 100 and the weight."""
 
     args_type = Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -23,7 +23,7 @@ class Conformance(Plugin):
     """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
 
     essential = True
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
 
     def open(self, session: Session) -> None:
         on = session.on

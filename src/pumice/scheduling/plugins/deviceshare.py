@@ -95,7 +95,7 @@ class DeviceShare(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

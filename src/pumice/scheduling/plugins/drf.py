@@ -54,7 +54,7 @@ class _Shares:
 class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del args

@@ -21,7 +21,7 @@ from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.memory import Slot
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin, SilentBooks, StaysOpen
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import history, reversal
@@ -113,7 +113,7 @@ class EvictionPlugin(Plugin):
     """Protects victims, holds claimants back, orders victims, and objects to plans that would be undone."""
 
     essential = True
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
     args_type = Args
     memory = Slot("eviction-notes", Notes)
 
@@ -154,6 +154,12 @@ class EvictionPlugin(Plugin):
             on.moved(self.moved)
         on.objection(self.objection)
         on.close(self.close)
+
+    def open_books(self, session: Session) -> Books:
+        """While gangs wait, it has something to say where victims are protected, or claimants have to be patient."""
+        del session
+        speaks = self.delay or self.runtimes or self.cool_down or self.per_hour is not None
+        return Books() if speaks else SilentBooks()
 
     # ------------------------------------------------------------------------------------------------- victims
 

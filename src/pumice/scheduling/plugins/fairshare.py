@@ -23,7 +23,7 @@ from pumice.scheduling.core.steady import AmountSum
 from pumice.scheduling.sharing import decayed_usage, holdings
 from pumice.scheduling.sharing.decayed_usage import Decay, Held
 from pumice.scheduling.sharing.queue_tree import queue_tree
-from pumice.scheduling.sharing.usage_books import Account, UsageBooks
+from pumice.scheduling.sharing.usage_books import Account, Rules, UsageBooks
 from pumice.telemetry.catalogue import Metric, MetricKind
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Fairshare(Plugin):
     )
 
     def __init__(self, args: Args, option: PluginOption) -> None:
-        del option
+        self.option = option
         self.args = args
         self.decay = Decay(arguments.duration("half-life", args.half_life_text))
         self.ahead = arguments.duration("charge-ahead", args.ahead_text) / instant.SECOND
@@ -199,17 +199,22 @@ class Fairshare(Plugin):
         on.close(self.publish)
 
     def open_books(self, session: Session) -> UsageBooks | None:
-        memory, trusts_label = session.memory.of(decayed_usage.SLOT), self.args.trust_user_label
+        memory = session.memory.of(decayed_usage.SLOT)
         if memory.at is None:
             return None  # no cycle has looked at what is held
         ledger = decayed_usage.Ledger(memory, self.decay, self.share_of)
-        books = UsageBooks(
-            ledger, self.paths, self.new_account, trusts_label=trusts_label, knows_turns=self.ranks_by_usage
+        rules = Rules(
+            share_of=self.share_of,
+            weight_of=self.weight_of,
+            ahead=self.ahead,
+            trusts_label=self.args.trust_user_label,
+            ranks_by_usage=self.ranks_by_usage and self.option.allows("enableJobOrder"),
+            charges_admitted=self.option.allows("enableJobEnqueued"),
         )
         for name, account in self.accounts.items():
             if account.base:
                 ledger.hold(name, account.base)
-        return books
+        return UsageBooks(ledger, self.paths, rules)
 
     # ------------------------------------------------------------------------------------------------- accounts
 
@@ -265,11 +270,9 @@ class Fairshare(Plugin):
         name = (queue, user)
         found = self.accounts.get(name)
         if found is None:
-            found = self.accounts[name] = self.new_account(name, self.usage.get(name, 0.0))
+            used = self.usage.get(name, 0.0)
+            found = self.accounts[name] = Account(name, self.weight_of(queue, user), used, self.share_of, self.ahead)
         return found
-
-    def new_account(self, name: Name, used: float) -> Account:
-        return Account(name, self.weight_of(*name), used, self.share_of, self.ahead)
 
     def weight_of(self, queue: str, user: str) -> float:
         if user:

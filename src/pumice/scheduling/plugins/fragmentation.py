@@ -105,6 +105,7 @@ class Fragmentation(Plugin):
         self.book = session.shared(CardBook)
         self.recent = dict(session.memory.of(SLOT).kinds)  # started lately, by earlier cycles
         self.coming: Counter[Typical] = Counter()  # while it stays open: those that wait are no gangs of the session
+        self._is_stale = False
         self._pools: dict[str, Pool] | None = None
         self._kinds: dict[tuple[Request, Ask | None], Typical | None] = {}
         self._paths: dict[tuple[Ask, State], list[int]] = {}
@@ -166,6 +167,8 @@ class Fragmentation(Plugin):
 
     def pools(self) -> dict[str, Pool]:
         """Typical pods by the GPUs that they ask for; asked once a cycle, so that scores do not change on the way."""
+        if self._is_stale:
+            self._weigh_anew()
         if self._pools is None:
             typical = sorted(self.typical())
             total = sum(weight for _, weight in typical)
@@ -178,9 +181,12 @@ class Fragmentation(Plugin):
 
     def expect(self, coming: Counter[Typical]) -> None:
         """From now on the plugin, which stays open, sees these wait, beside what was started until now."""
-        self.coming = coming
+        self.coming, self._is_stale = coming, True
+
+    def _weigh_anew(self) -> None:
+        self._is_stale = False
         weights = dict(self.typical())
-        if self._pools is None or self.basis() != tuple(sorted(weights)):
+        if self._pools is None or self._kinds_of_pools() != tuple(sorted(weights)):
             self._pools = None
             return
         total = sum(weights.values())
@@ -228,7 +234,11 @@ class Fragmentation(Plugin):
     # While it stays open, what is likely to come is weighted anew at each instant; of one kind of pod, and of the same load, the score's part stays.
 
     def basis(self) -> Hashable:
-        return tuple(kind for pool in self.pools().values() for kind in pool.typical)
+        self.pools()
+        return self._kinds_of_pools()
+
+    def _kinds_of_pools(self) -> tuple[Typical, ...]:
+        return tuple([kind for pool in (self._pools or {}).values() for kind in pool.typical])
 
     def parts(self, shape: Shape, pairs: Pairs) -> Scores:
         """What the score is the weighted sum of: for each pool a column for each typical pod, and one for all of them."""
@@ -309,31 +319,40 @@ class Fragmentation(Plugin):
 class _Starts(Books):
     """Pods that start while the plugin stays open join those of before, instant by instant."""
 
+    while_waiting = True
+
     def __init__(self, plugin: Fragmentation) -> None:
         self._plugin = plugin
+        self._waiting: Counter[Typical] = Counter()
 
     def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder]:
         del now
-        self._plugin.expect(self._kinds(coming))
+        for each in coming:
+            self.waits(each, 1)
         return coming
+
+    def waits(self, gang: Holder, sign: int) -> None:
+        kind, waiting = self._plugin.kind(gang.task), self._waiting
+        if kind is not None:
+            waiting[kind] += sign * gang.pods
+            if not waiting[kind]:
+                del waiting[kind]
+            self._plugin.expect(waiting)
 
     def settle(self, started: Sequence[Holder], now: Instant) -> None:
         del now
-        if started:
-            counts = self._plugin.started_lately()
-            counts.update(self._kinds(started))
-            self._plugin.recent = _remembered(counts)
+        if not started:
+            return
+        counts = self._plugin.started_lately()
+        for each in started:
+            if (kind := self._plugin.kind(each.task)) is not None:
+                counts[kind] += each.pods
+        self._plugin.recent = _remembered(counts)
+        self._plugin.expect(self._waiting)
 
     def learned(self, now: Instant) -> Recent:
         del now
         return Recent(_ranked(self._plugin.recent))
-
-    def _kinds(self, gangs: Sequence[Holder]) -> Counter[Typical]:
-        counts: Counter[Typical] = Counter()
-        for each in gangs:
-            if (kind := self._plugin.kind(each.task)) is not None:
-                counts[kind] += each.pods
-        return counts
 
 
 def _remembered(counts: Mapping[Typical, int]) -> dict[Typical, int]:

@@ -98,7 +98,7 @@ class NetworkTopologyAware(Plugin):
     """Gradients by tier, scores of hyper nodes by how full they would be, scores of nodes by closeness."""
 
     args_type = Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -63,7 +63,7 @@ class NodeOrder(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
     watches = tuple(
         Watch(kind)
         for kind in (core.Namespace, core.Service, apps.ReplicaSet, apps.StatefulSet, apps.ReplicationController)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -10,12 +11,13 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import AdmittingBooks, Plugin, StaysOpen
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing import admitted, holdings
 
 if TYPE_CHECKING:
+    from pumice.cluster.amounts import Amounts
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.policy import PluginOption
     from pumice.scheduling.core.session import Session
@@ -27,6 +29,16 @@ class Args(arguments.Args, frozen=True, kw_only=True):
     factor: Annotated[
         float, msgspec.Meta(description="the cluster counts as so many times its size; below 1 the default holds")
     ] = msgspec.field(name="overcommit-factor", default=FACTOR_DEFAULT)
+
+
+class _Budget(AdmittingBooks):
+    def __init__(self, total: Amounts, factor: float) -> None:
+        self._total = total
+        self._factor = factor
+
+    def admits(self, each: Amounts, used: Amounts, promised: Amounts) -> int:
+        budget = {name: math.floor(left) for name, left in budget_of(self._total, self._factor, used).items()}
+        return amounts.times_within(budget, promised, each)
 
 
 class Overcommit(Plugin):
@@ -46,7 +58,7 @@ class Overcommit(Plugin):
         nodes = session.snapshot.nodes
         rows = nodes.axis.rows
         used = {name: sum(nodes.used[rows[name]].tolist()) for name in session.total if name in rows}
-        self.budget = {name: total * self.factor - used.get(name, 0) for name, total in session.total.items()}
+        self.budget = budget_of(session.total, self.factor, used)
         self.admitted = amounts.sum_of(held.admitted.total() for held in holdings.by_queue(session).values())
         for gang in session.restless:
             if gang.spec.minimum is None or gang.has_reservation:
@@ -57,6 +69,9 @@ class Overcommit(Plugin):
                 amounts.add(self.admitted, admitted.outstanding(gang))
         session.on.enqueueable(self.vote)
         session.on.enqueued(self.charge)
+
+    def open_books(self, session: Session) -> AdmittingBooks:
+        return _Budget(session.total, self.factor)
 
     def vote(self, gang: GangState) -> Vote | Reason:
         minimum = gang.spec.minimum
@@ -70,3 +85,7 @@ class Overcommit(Plugin):
     def charge(self, gang: GangState) -> None:
         if gang.spec.minimum is not None:
             amounts.add(self.admitted, admitted.ungated_minimum(gang))
+
+
+def budget_of(total: Amounts, factor: float, used: Amounts) -> dict[str, float]:
+    return {name: value * factor - used.get(name, 0) for name, value in total.items()}

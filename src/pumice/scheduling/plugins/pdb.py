@@ -62,7 +62,7 @@ class Pdb(Plugin):
     """
 
     essential = True
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
     watches = (Watch(PodDisruptionBudget),)
 
     def open(self, session: Session) -> None:

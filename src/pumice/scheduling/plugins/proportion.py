@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.codes import Amount, Code, Facts
-from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin, ShareBooks, StaysOpen
 from pumice.scheduling.core.points import Beyond, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import votes
@@ -32,8 +32,14 @@ NAME = "proportion"
 SHARE_CODES = frozenset({Code.QUEUE_SHARE_USED, Code.QUEUE_SHARE_TOO_SMALL})
 
 
-class _OneQueue(Books):
-    """Who comes first of several queues depends on what each of them holds and deserves."""
+class _OneQueue(ShareBooks):
+    """Who comes first of several queues depends on what each of them holds and deserves. One alone deserves what it asks for, up to all there is."""
+
+    def __init__(self, total: Amounts) -> None:
+        self._total = total
+
+    def admits(self, each: Amounts, used: Amounts, promised: Amounts) -> int:
+        return amounts.times_within(amounts.surplus(self._total, used), promised, each)
 
     def come(self, coming: Sequence[Holder], now: Instant) -> Sequence[Holder] | None:
         del now
@@ -48,6 +54,7 @@ class Proportion(Plugin):
 
     def open(self, session: Session) -> None:
         self.session = session
+        self.is_kept_open = False  # what queues hold is not told then
         self.accounts = quotas.flat_accounts(session)
         division.divide(session.total, list(self.accounts.values()))
         for account in self.accounts.values():
@@ -88,7 +95,8 @@ class Proportion(Plugin):
         is_free = all(
             queue.is_open and not queue.capability and not queue.guarantee for queue in session.queues.values()
         )
-        return _OneQueue() if is_free else None
+        self.is_kept_open = is_free
+        return _OneQueue(session.total) if is_free else None
 
     def compare(self, left: QueueInfo, right: QueueInfo) -> float:
         if left.priority != right.priority:
@@ -115,12 +123,16 @@ class Proportion(Plugin):
     def allocatable(self, queue: QueueInfo, shape: Shape, count: int) -> int:
         if not queue.is_open:
             return 0
+        if self.is_kept_open:
+            return count
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count)
 
     def allocatable_later(self, queue: QueueInfo, shape: Shape, count: int, freed: Freed) -> int:
         if not queue.is_open:
             return 0
+        if self.is_kept_open:
+            return count
         account = self.accounts[queue.name]
         return account.copies_within(account.deserved, shape.request.amounts, count, freed.get(queue.name, {}))
 
@@ -242,6 +254,8 @@ class Proportion(Plugin):
 
     def moved(self, gang: GangState, shape: Shape, tasks: Sequence[Task], nodes: Sequence[int], sign: int) -> None:
         del nodes
+        if self.is_kept_open:
+            return
         account = self.accounts[gang.queue]
         for books in (account.allocated, self.allocated):
             amounts.add(books, shape.request.amounts, len(tasks) * sign)

@@ -112,16 +112,16 @@ class ReservationPlugin(Plugin):
         on.close(self.close)
 
     def open_books(self, session: Session) -> Books:
-        """With one reservation, for any gang and at once, it has a say while gangs wait, too, if nothing but room decides where they go."""
+        """With one reservation, for any gang, it knows what it says while gangs wait; nodes that memory has no room for it finds anew in every cycle."""
         args = self.args
-        if args.depth != 1 or not args.queue_depth or self.patience or self.queues or session.points.allocatable.hooks:
+        if args.depth != 1 or not args.queue_depth or self.queues or len(session.room.table) > reservations.NODES_MAX:
             return Books()
         profile = OpenProfile(session, self.estimates)
         for gang in session.gangs.values():
             if gang.gang.held:
                 profile.start(gang.key, run_of(gang, self.estimates, session.room.table))
         self.book = Book(session, self.estimates, self.book.rules, profile)
-        self.kept_open = OpenReservation(session, self.book, profile)
+        self.kept_open = OpenReservation(session, self.book, profile, self.patience)
         return self.kept_open
 
     def limit(self, shape: Shape) -> Column | None:

@@ -113,7 +113,7 @@ class ResourceStrategyFit(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -155,7 +155,7 @@ class UserLimitsPlugin(Plugin):
     """Keeps a book for each user in each queue that has limits; where there are none it does nothing."""
 
     args_type = Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = StaysOpen.IN_LINE
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

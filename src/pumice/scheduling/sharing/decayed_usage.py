@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from pumice import instant
 from pumice.cluster import amounts
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pumice.cluster.amounts import Amounts
+    from pumice.cluster.columns import Mask
     from pumice.instant import Duration
+    from pumice.scheduling.core.points import Scores
 
 ROUNDED = instant.SECOND // 2
 CLOSE = 5 * instant.SECOND  # what was held so shortly ago has been held since; so late may a start or an end be seen
@@ -37,6 +40,7 @@ FORGOTTEN = 1e-6  # share-seconds that no ranking can see
 ENTRY_BYTES = 56  # of two numbers and their punctuation, as they are encoded
 NAMES_KEPT_MAX = 16_384  # more than fit
 USAGE_BYTES_MAX = SLOT_BYTES_MAX - 4096
+NAMES_LEAST = 16
 
 Entry = tuple[float, float]  # usage, and the share that was held at the end of the cycle
 Name = tuple[str, str]  # a queue and a user in it; the user is empty for the queue itself
@@ -168,47 +172,75 @@ def _over_time(
 class Ledger:
     """The memory from one instant to the next, where all starts and ends are told: what `usage_at` and `remembered` find in cycles at these
     instants, to the last digit. What is held at one instant is held until the next one, so that the cluster need not be asked.
+
+    In columns: there may be a thousand users, and each of them is looked at at every instant.
     """
 
     def __init__(self, memory: Usage, decay: Decay, share_of: Callable[[Amounts], float]) -> None:
         assert memory.at is not None, "a cycle has looked before"
         self._at = memory.at
-        self._entries = dict(memory.entries())
         self._decay, self._share_of = decay, share_of
+        self._numbers: dict[Name, int] = {}
+        self._names: list[Name] = []
         self._held: dict[Name, amounts.MutableAmounts] = {}
-        self._shares: dict[Name, float] = {}  # of what is held after all that was told
+        # By number; zeros where nothing is known, or is known no more. As of the last instant, as remembered:
+        self._usage, self._shares = np.zeros(NAMES_LEAST), np.zeros(NAMES_LEAST)
+        self.shares = np.zeros(NAMES_LEAST)  # of what is held after all that was told since
+        self._sizes = np.zeros(NAMES_LEAST, dtype=np.int64)  # encoded
+        self._is_known = np.zeros(NAMES_LEAST, dtype=bool)  # whether the memory names it
+        for name, (own, share) in memory.entries():
+            number = self.number(name)
+            self._usage[number], self._shares[number], self._is_known[number] = own, share, True
+
+    def number(self, name: Name) -> int:
+        """The place of a queue or user in the columns."""
+        number = self._numbers.setdefault(name, len(self._names))
+        if number == len(self._names):
+            self._names.append(name)
+            if number == len(self._sizes):
+                for column in ("_usage", "_shares", "shares", "_sizes", "_is_known"):
+                    setattr(self, column, np.pad(getattr(self, column), (0, number)))
+            self._sizes[number] = _bytes(name)
+        return number
 
     def hold(self, name: Name, more: Amounts, sign: int = 1) -> None:
         held = self._held.setdefault(name, {})
         amounts.add(held, more, sign)
         if any(held.values()):
-            self._shares[name] = self._share_of(held)
+            self.shares[self.number(name)] = self._share_of(held)
         else:
-            del self._held[name], self._shares[name]
+            del self._held[name]
+            self.shares[self.number(name)] = 0.0
 
     def held(self, name: Name) -> Amounts:
         return self._held.get(name, {})
 
-    def usage_at(self, now: Instant) -> dict[Name, float]:
+    def usage_at(self, now: Instant) -> Scores:
         left, longest = self._decay.factor(now - self._at), self._decay.longest
-        grown = 1.0 - left
-        return {name: own * left + share * longest * grown for name, (own, share) in self._entries.items()}
+        usage: Scores = self._usage * left + self._shares * longest * (1.0 - left)
+        return usage
 
     def settle(self, now: Instant) -> None:
         """After what has started and ended at an instant is told."""
-        if self._shares or self._has_shares:
-            self._entries = _entries(self.usage_at(now), self._shares)
-            self._at = now
+        if not self._held and not self._shares.any():
+            return
+        usage = self.usage_at(now)
+        is_known = (self.shares > 0) | (usage > FORGOTTEN)
+        if int(self._sizes @ is_known) > USAGE_BYTES_MAX:
+            kept = _largest(self._entries(is_known, usage, self.shares))
+            is_known[[number for name, number in self._numbers.items() if name not in kept]] = False
+        self._usage, self._shares = np.where(is_known, usage, 0.0), np.where(is_known, self.shares, 0.0)
+        self._is_known, self._at = is_known, now
 
     def memory(self, now: Instant) -> Usage:
         """For a cycle at this instant, which is to find out for itself what is held since then. While nothing is held, usage only decays."""
-        if not self._has_shares:
-            return _usage(self._at, self._entries)
-        return _usage(now, {name: (own, self._entries[name][1]) for name, own in self.usage_at(now).items()})
+        if not self._shares.any():
+            return _usage(self._at, self._entries(self._is_known, self._usage, self._shares))
+        return _usage(now, self._entries(self._is_known, self.usage_at(now), self._shares))
 
-    @property
-    def _has_shares(self) -> bool:
-        return any(share for _, share in self._entries.values())
+    def _entries(self, is_known: Mask, usage: Scores, shares: Scores) -> dict[Name, Entry]:
+        numbers = np.flatnonzero(is_known).tolist()
+        return {self._names[number]: (float(usage[number]), float(shares[number])) for number in numbers}
 
 
 def remembered(now: Instant, usage: Mapping[Name, float], shares: Mapping[Name, float]) -> Usage:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Objects: TypeAlias = "Callable[[], Iterable[Struct]]"
 Place: TypeAlias = tuple[int, str]
 Entry: TypeAlias = "tuple[Place, Ask, Objects]"
+Asking: TypeAlias = "tuple[Ask, Objects]"  # a gang that comes
 
 
 class Ask(Value):
@@ -98,6 +99,12 @@ class Backlog:
     def all(self) -> list[Objects]:
         """Hold back nobody."""
         return [objects for queue, held in self._held.items() for objects in self._show(queue, held, len(held))]
+
+    def forget(self, ask: Ask) -> None:
+        """One that waits, whether it is held back or has been seen, is no longer its business."""
+        if self._asks.pop(ask.gang, None) is not None:
+            self._shown[ask.queue].pop(ask.place, None)
+            self._held[ask.queue] = [entry for entry in self._held[ask.queue] if entry[1].gang != ask.gang]
 
     def is_reserved_ahead(self, memory: Memory) -> bool:
         """Whether, where gangs may pass, the reservation is that of a gang whose turn is before that of all who are held back or have none."""

@@ -3,28 +3,24 @@
 A cycle for one gang that comes to a cluster in which all others run would open and close all plugins, and look at whatever may have changed, to ask
 one thing: which nodes? Here one session stays open from one instant to the next, and its placer is asked, with the filters and scores of the policy's
 plugins. The room that gangs take, and give back when they end, is that of the session; what plugins learn from starts and ends, they keep up
-instant by instant (`Books`). Where one plugin alone has a say while gangs wait, and knows what (`OpenReservation`, `RankingBooks`), they wait here, too. The
+instant by instant (`Books`). Where their books know all that they say while gangs wait, gangs wait here, too (`open_policy`, `open_turns`). The
 cluster learns of gangs that still run when somebody needs a cycle; of most it never does.
 """
 
 from __future__ import annotations
 
-import bisect
-import functools
 import heapq
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pumice.api.pods import Pod
-from pumice.api.scheduling import PodGroup
-from pumice.cluster import gangs
-from pumice.cluster.tasks import task_of
 from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle
-from pumice.scheduling.core.gangstate import GangState
-from pumice.scheduling.core.plugin import Books, Holder, RankingBooks, StaysOpen
+from pumice.scheduling.core.plugin import Books, Holder, SilentBooks, StaysOpen
 from pumice.scheduling.placing.open_placer import OpenPlacer
-from pumice.scheduling.time.open_profile import run_on
-from pumice.scheduling.time.open_reservation import OpenReservation
+from pumice.scheduling.time import open_policy
+from pumice.scheduling.time.crowd import Standing, Waiting, amounts_of, kind_of
+from pumice.scheduling.time.open_policy import Reach
+from pumice.scheduling.time.open_turns import places
 from pumice.values import Value
 
 if TYPE_CHECKING:
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from pumice.cluster.gangs import GangSpec
     from pumice.cluster.state import Cluster
     from pumice.instant import Instant
     from pumice.scheduling.core.memory import Memory, Slot
@@ -40,29 +35,12 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
     from pumice.scheduling.time.backlog import Ask, Objects
+    from pumice.scheduling.time.crowd import Kind
+    from pumice.scheduling.time.open_turns import Turns
 
 # Those that do nothing while nobody waits; the others may evict unasked.
 ACTIONS = frozenset({"enqueue", "allocate", "preempt", "reclaim", "lend", "backfill"})
-# Those that do nothing either while gangs wait, none of which outranks another.
-ACTIONS_IN_TURN = frozenset({"enqueue", "allocate", "backfill"})
-TOUCHED_MAX = 1_000_000  # nodes in the journal of a session; then its placer begins anew
-
-
-class Kind(Value, eq=False):
-    """What gangs of one kind have in common: the shape of their pods, and what the group of the first of them says."""
-
-    shape: Shape
-    spec: GangSpec
-    is_known: bool  # whether nodes know all that they ask for, and nothing speaks against them
-
-
-class Waiting(Value, eq=False):
-    """A gang that has come and not started; in the order of turns."""
-
-    turn: tuple[tuple[str, str], tuple[int, str]]
-    ask: Ask
-    objects: Objects
-    kind: Kind
+SAY_NOTHING = frozenset({Books, SilentBooks})
 
 
 class Started(Value, eq=False):
@@ -77,9 +55,16 @@ class Started(Value, eq=False):
     columns: list[int]  # the nodes in the session's room
 
 
+class Leaving(Value):
+    """What a session that is closed leaves behind."""
+
+    running: Sequence[Started]
+    waiting: Sequence[Standing]
+    learned: Sequence[tuple[Slot[Any], msgspec.Struct]]
+
+
 class DirectStarts:
-    """Gangs that run and that the cluster does not know, and those that wait: in `strict` queues for the first of them, else beside a reservation
-    or in the turns of a plugin.
+    """Gangs that run and that the cluster does not know, and those that wait: in `strict` queues for the first of them, else in the turns that plugins give them.
 
     Where more has a say in who waits, the first that does not fit ends it: who may pass it, and what is reserved for it, a cycle decides.
     """
@@ -89,37 +74,49 @@ class DirectStarts:
         self._cluster = cluster
         self._policy = policy
         self._is_strict = strict
-        self._is_line = strict and _stays(policy) == {StaysOpen.IN_LINE}
+        self.is_line = False  # whether the first of a queue waits for room, and the others for it
+        self.lets_wait = True  # as far as is known
         self._session: Session | None = None
+        self._standing: Sequence[Standing] = ()  # that have not been taken in yet
         self._is_refused = False  # by a plugin, for what its arguments or the cluster say
         self._books: list[tuple[Slot[Any] | None, Books]] = []  # with something in them; and the plugin's memory
         self._names: Sequence[str] = ()  # of its nodes
-        # Of the plugin that has a say while gangs wait, where there is one, and no other.
-        self._reservation: OpenReservation | None = None
-        self._ranking: RankingBooks | None = None
-        self._waiting: list[Waiting] = []  # then
-        self._states: dict[str, GangState] = {}  # of those that have had it
+        self._turns: Turns | None = None  # where books know what their plugins say while gangs wait
+        self._reach = Reach.ANY  # of those
         self._lines: dict[str, list[tuple[tuple[int, str], Ask, Objects]]] = {}  # by queue, as heaps
         self._running: dict[str, Started] = {}
+        self._queues: Counter[str] = Counter()  # gangs that run, those included that the cluster knows
         self._kinds: dict[Hashable, Kind] = {}
 
-    def start(self, coming: Sequence[tuple[Ask, Objects]], now: Instant, memory: Memory) -> list[Started] | None:
-        """Those that start at this instant, each whole, in the order of their turns; None where a cycle has to decide, and this is to be closed."""
+    def start(
+        self,
+        coming: Sequence[tuple[Ask, Objects]],
+        now: Instant,
+        memory: Memory,
+        standing: Sequence[Standing] = (),
+    ) -> list[Started] | None:
+        """Those that start at this instant, each whole, in the order of their turns; None where a cycle has to decide, and this is to be closed. `standing`: who
+        waits as the session opens, and is not in the cluster any more.
+        """
         session = self._session or self._open(now, memory)
+        self._standing = standing
         if session is None:
             return None
-        if self._is_line:
-            return self._start_first(session, coming, now)
-        if self._reservation is not None:
-            return self._take_turns(session, self._reservation, coming, now)
-        if self._ranking is not None:
-            started = self._start_in_turn(session, self._ranking, coming, now)
+        if self.is_line:
+            self._standing = ()
+            return self._start_first(session, [*((each.ask, each.objects) for each in standing), *coming], now)
+        if standing:
+            if self._turns is None or not self._take_in(session, self._turns, memory):
+                return None
+            self._standing = ()
+        if self._turns is not None and self._is_within_reach(self._turns, coming):
+            started = self._take_turns(session, self._turns, coming, now)
+        elif self.waits:
+            return None
         else:
             started = self._start_all(session, coming, now)
         if started is not None:
-            holders = [each.holder for each in started]
-            for _, books in self._books:
-                books.settle(holders, now)
+            self.settle(started, now)
         return started
 
     def end(self, gang: str) -> bool:
@@ -144,32 +141,37 @@ class DirectStarts:
     @property
     def next_change(self) -> Instant | None:
         """When to look again although nobody comes or ends."""
-        return None if self._reservation is None else self._reservation.next_change()
+        return None if self._turns is None else self._turns.next_change()
 
     @property
     def is_open(self) -> bool:
-        return self._session is not None
+        return self._session is not None or bool(self._standing)
 
     @property
     def waits(self) -> bool:
         """Whether somebody does here."""
-        return bool(self._waiting) or any(self._lines.values())
+        return bool(self._turns is not None and len(self._turns.crowd)) or any(self._lines.values())
 
-    def close(
-        self, now: Instant
-    ) -> tuple[list[Started], list[tuple[Ask, Objects]], list[tuple[Slot[Any], msgspec.Struct]]]:
-        """Gangs that run, and those that wait: the cluster is to know of them from now on. And what plugins have learned."""
-        running = list(self._running.values())
-        waiting = [entry[1:] for line in self._lines.values() for entry in sorted(line)]
-        waiting += [(each.ask, each.objects) for each in self._waiting]
-        learned = [
-            (slot, value)
-            for slot, books in self._books
-            if slot is not None and (value := books.learned(now)) is not None
-        ]
-        self._session, self._books, self._reservation, self._ranking = None, [], None, None
-        self._running, self._lines, self._waiting, self._kinds, self._states = {}, {}, [], {}, {}
-        return running, waiting, learned
+    def close(self, now: Instant) -> Leaving:
+        """The cluster is to know from now on of gangs that run and that wait, and the memory what plugins have learned."""
+        lines = self._lines.values()
+        waiting = [*self._standing, *(Standing(*each[1:], is_admitted=True) for line in lines for each in sorted(line))]
+        learned = (
+            [] if self._standing else self._learned(now)
+        )  # while some have not been taken in, books do not know of them
+        if self._turns is not None and not self._standing:
+            found = self._turns.waiting()
+            waiting += [Standing(each.ask, each.objects, is_admitted) for each, is_admitted in found]
+            learned += self._turns.learned()
+        left = Leaving(list(self._running.values()), waiting, learned)
+        self._session, self._books, self._turns = None, [], None
+        self._running, self._lines, self._kinds, self._standing = {}, {}, {}, ()
+        self._queues.clear()
+        return left
+
+    def _learned(self, now: Instant) -> list[tuple[Slot[Any], msgspec.Struct]]:
+        found = [(slot, books.learned(now)) for slot, books in self._books if slot is not None]
+        return [(slot, value) for slot, value in found if value is not None]
 
     def _open(self, now: Instant, memory: Memory) -> Session | None:
         """None where a plugin cannot stay open after all."""
@@ -180,34 +182,48 @@ class DirectStarts:
         self._is_refused = any(books is None for _, books in found)
         if self._is_refused:
             return None
-        self._books = [(slot, books) for slot, books in found if books is not None and type(books) is not Books]
-        self._let_wait([(plugin.stays_open, books) for plugin, (_, books) in zip(session.plugins, found, strict=True)])
         session.placer = OpenPlacer(session)
+        self._books = [(slot, books) for slot, books in found if books is not None and type(books) not in SAY_NOTHING]
+        named = [option.name for option in self._policy.options]
+        by_plugin = {name: books for name, (_, books) in zip(named, found, strict=True) if books is not None}
+        knows_all = len(by_plugin) == len(named) and all(books.while_waiting for books in by_plugin.values())
+        self._turns, self.is_line, self.lets_wait = None, False, knows_all and open_policy.waits_as_whole(session)
+        if self.lets_wait and open_policy.runs_as_equals(session):
+            self.is_line = self._is_strict and not self._books
+            self._turns = None if self._is_strict else open_policy.turns_of(session, by_plugin)
+            self._reach = open_policy.reach_of(session, by_plugin)
+            self.lets_wait = self.is_line or self._turns is not None
         self._names = session.room.table.names
+        self._queues.update(gang.spec.queue for gang in session.snapshot.gangs.values() if gang.held)
         self._session = session
         return session
 
-    def _let_wait(self, found: Iterable[tuple[StaysOpen, Books | None]]) -> None:
-        """Gangs may wait here where one plugin at most has a say in that, and knows what."""
-        deciding = [books for stays_open, books in found if stays_open is not StaysOpen.IN_LINE]
-        policy = self._policy
-        if (
-            len(deciding) != 1
-            or self._is_strict
-            or policy.break_deadlocks
-            or not ACTIONS_IN_TURN.issuperset(policy.actions)
-        ):
-            return
-        if isinstance(deciding[0], OpenReservation):
-            self._reservation = deciding[0]
-        elif isinstance(deciding[0], RankingBooks) and deciding[0].knows_turns:
-            self._ranking = deciding[0]
+    def settle(self, started: Sequence[Started], now: Instant) -> None:
+        """Books learn of an instant, after all that has ended at it."""
+        holders = [each.holder for each in started]
+        for _, books in self._books:
+            for holder in holders:
+                books.waits(holder, -1)
+            books.settle(holders, now)
 
     def _has_ended(self, key: str, gang: Holder) -> None:
+        self._queues[gang.queue] -= 1
+        if not self._queues[gang.queue]:
+            del self._queues[gang.queue]
         for _, books in self._books:
             books.ended(gang)
-        if self._reservation is not None:
-            self._reservation.gone(key)
+        if self._turns is not None:
+            self._turns.gone(key)
+
+    def _is_within_reach(self, turns: Turns, coming: Sequence[tuple[Ask, Objects]]) -> bool:
+        """Whether as few queues have gangs as plugins have to know."""
+        if self._reach is Reach.ANY:
+            return True
+        first_and_last = (*turns.crowd.gangs[:1], *turns.crowd.gangs[-1:])  # those of a queue stand together
+        queues = {ask.queue for ask, _ in coming} | {each.ask.queue for each in first_and_last}
+        if self._reach is Reach.ONE_IN_USE:
+            queues |= self._queues.keys()
+        return len(queues) <= 1
 
     # ------------------------------------------------------------------------------------------------- turns
 
@@ -219,175 +235,84 @@ class DirectStarts:
         for queue in sorted(self._lines, key=self._rank):
             line = self._lines[queue]
             while line:
-                _, ask, objects = line[0]
-                holder = self._holder(session, ask, objects)
-                started = self._place(session, ask, objects, holder, now)
-                if started is None:
+                waiting = self._waiting(session, *line[0][1:])
+                nodes = self._places(session, waiting)
+                if nodes is None:
                     break
                 heapq.heappop(line)
-                found.append(started)
+                found.append(self._has_started(waiting, nodes, now))
         return found
 
     def _start_all(self, session: Session, coming: Sequence[tuple[Ask, Objects]], now: Instant) -> list[Started] | None:
         """All of these; None, and none of them, where one finds no room, or a plugin does not know who comes first."""
-        if not coming:
-            return []
-        ordered = sorted(coming, key=lambda each: (self._rank(each[0].queue), each[0].place))
-        asking = {id(holder := self._holder(session, *each)): (*each, holder) for each in ordered}
-        turns: Sequence[Holder] | None = [holder for *_, holder in asking.values()]
-        for _, books in self._books:
+        ordered = sorted([self._waiting(session, *each) for each in coming], key=lambda each: each.turn)
+        asking = {id(each.holder): each for each in ordered}
+        turns: Sequence[Holder] | None = [each.holder for each in ordered]
+        for _, books in self._books if coming else ():
             turns = None if turns is None else books.come(turns, now)
         if turns is None:
             return None
         found: list[Started] = []
         for turn in turns:
-            started = self._place(session, *asking[id(turn)], now)
-            if started is None:
+            nodes = self._places(session, asking[id(turn)])
+            if nodes is None:
                 for each in found:
                     del self._running[each.ask.gang]
                 return None
-            found.append(started)
+            found.append(self._has_started(asking[id(turn)], nodes, now))
+        if self._turns is not None:
+            for each in found:
+                self._turns.started(asking[id(each.holder)], each.columns, now)
         return found
-
-    def _start_in_turn(
-        self, session: Session, ranking: RankingBooks, coming: Sequence[tuple[Ask, Objects]], now: Instant
-    ) -> list[Started] | None:
-        """Of these and of those that wait: who finds room in its turn; None where they are of several queues."""
-        if len({ask.queue for ask, _ in coming} | {each.ask.queue for each in self._waiting[:1]}) > 1:
-            return None
-        self._wait(session, coming)
-        fitting = [each for each in self._waiting if each.ask.pods <= self._free(session, each.kind)]
-        if not fitting:
-            return []
-        asking = {id(holder := self._holder(session, each.ask, each.objects)): (each, holder) for each in fitting}
-        admitted = [self._holder(session, *each) for each in coming]
-        found: list[Started] = []
-        turns = ranking.turns([holder for _, holder in asking.values()], admitted, now)
-        turn = next(turns, None)
-        while turn is not None:
-            waiting, holder = asking[id(turn)]
-            started = self._place(session, waiting.ask, waiting.objects, holder, now)
-            found += () if started is None else (started,)
-            try:
-                turn = turns.send(started is not None)
-            except StopIteration:
-                turn = None
-        self._waiting = [each for each in self._waiting if each.ask.gang not in self._running]
-        return found
-
-    def _wait(self, session: Session, coming: Iterable[tuple[Ask, Objects]]) -> None:
-        for ask, objects in coming:
-            waiting = Waiting((self._rank(ask.queue), ask.place), ask, objects, self._kind(session, ask, objects))
-            bisect.insort(self._waiting, waiting, key=lambda each: each.turn)
-
-    def _free(self, session: Session, kind: Kind) -> int:
-        return session.placer.free_places(kind.shape) if kind.is_known else 0
 
     def _take_turns(
-        self, session: Session, reservation: OpenReservation, coming: Iterable[tuple[Ask, Objects]], now: Instant
-    ) -> list[Started]:
-        """Of these and of those that wait: who finds room beside the reservation, or makes it go elsewhere."""
-        reservation.begin(now)
-        self._wait(session, coming)
-        found: list[Started] = []
-        free: dict[Shape, int] = {}
-        for each in self._waiting:
-            ask, shape = each.ask, each.kind.shape
-            if shape not in free:
-                free[shape] = self._free(session, each.kind)
-            nodes = self._places_beside(session, reservation, each, now) if ask.pods <= free[shape] else None
-            if nodes is None:
-                reservation.refused(ask, shape, functools.partial(self._state, each))
-                continue
-            free.clear()
-            found.append(
-                self._has_started(each.ask, each.objects, self._holder(session, ask, each.objects), nodes, now)
-            )
-            reservation.started(ask.gang, run_on(now, now + ask.estimate, shape, nodes))
-            self._states.pop(ask.gang, None)
-        if found:
-            self._waiting = [each for each in self._waiting if each.ask.gang not in self._running]
-        return found
+        self, session: Session, turns: Turns, coming: Sequence[tuple[Ask, Objects]], now: Instant
+    ) -> list[Started] | None:
+        """Of these and of those that wait: whose turns come to something."""
+        waiting = [self._waiting(session, *each) for each in coming]
+        if not all(each.kind.is_plain for each in waiting):
+            return None
+        for each in waiting:
+            for _, books in self._books:
+                books.waits(each.holder, 1)
+        if not waiting and not len(turns.crowd):
+            return []
+        found = turns.take(waiting, now)
+        return None if found is None else [self._has_started(each, nodes, now) for each, nodes in found]
 
-    def _places_beside(
-        self, session: Session, reservation: OpenReservation, waiting: Waiting, now: Instant
-    ) -> list[int] | None:
-        ask, shape = waiting.ask, waiting.kind.shape
-        place = functools.partial(_places, session, shape, ask.pods)
-        if not reservation.binds(ask, now + ask.estimate):
-            return place()
-        there, anywhere = reservation.places_beside(shape)
-        if ask.pods <= there:
-            return reservation.beside(place)
-        return reservation.detour(shape, place) if ask.pods <= anywhere else None
-
-    def _state(self, waiting: Waiting) -> GangState:
-        """As a cycle would have it."""
-        key = waiting.ask.gang
-        state = self._states.get(key)
-        if state is None:
-            group, pods = _read(waiting.objects())
-            spec = gangs.spec_of_pod_group(group, priority=0, default_queue=waiting.ask.queue)
-            state = self._states[key] = GangState(gangs.gang_of(spec, [task_of(pod, gang=key) for pod in pods]))
-        return state
+    def _take_in(self, session: Session, turns: Turns, memory: Memory) -> bool:
+        """Those that wait as the session opens; False where gangs like them need cycles."""
+        waiting = [self._waiting(session, each.ask, each.objects) for each in self._standing]
+        if not all(each.kind.is_plain for each in waiting):
+            return False
+        for each, standing in zip(waiting, self._standing, strict=True):
+            for _, books in self._books:
+                books.waits(each.holder, 1)
+            turns.take_in(each, is_admitted=standing.is_admitted)
+        turns.recall(memory)
+        return True
 
     def _rank(self, queue: str) -> tuple[str, str]:
         return self._cluster.queues[queue].created, queue
 
-    def _kind(self, session: Session, ask: Ask, objects: Objects) -> Kind:
+    def _waiting(self, session: Session, ask: Ask, objects: Objects) -> Waiting:
         kind = self._kinds.get(ask.kind)
         if kind is None:
-            kind = self._kinds[ask.kind] = _kind(session, ask, objects())
-        return kind
+            kind = self._kinds[ask.kind] = kind_of(session, ask, objects())
+        asked = amounts_of(kind.shape.request.amounts, ask.pods)
+        holder = Holder(ask.queue, kind.spec, kind.shape.example, ask.pods, asked)
+        return Waiting((self._rank(ask.queue), ask.place), ask, objects, kind, holder)
 
-    def _holder(self, session: Session, ask: Ask, objects: Objects) -> Holder:
-        kind = self._kind(session, ask, objects)
-        amounts = {name: value * ask.pods for name, value in kind.shape.request.amounts.items()}
-        return Holder(ask.queue, kind.spec, kind.shape.example, ask.pods, amounts)
+    def _places(self, session: Session, waiting: Waiting) -> list[int] | None:
+        return places(session, waiting.kind.shape, waiting.ask.pods) if waiting.kind.is_known else None
 
-    def _place(self, session: Session, ask: Ask, objects: Objects, holder: Holder, now: Instant) -> Started | None:
-        kind = self._kinds[ask.kind]
-        columns = _places(session, kind.shape, ask.pods) if kind.is_known else None
-        return None if columns is None else self._has_started(ask, objects, holder, columns, now)
-
-    def _has_started(self, ask: Ask, objects: Objects, holder: Holder, columns: list[int], now: Instant) -> Started:
-        nodes, shape = [self._names[column] for column in columns], self._kinds[ask.kind].shape
-        started = self._running[ask.gang] = Started(ask, objects, now, nodes, holder, shape, columns)
+    def _has_started(self, waiting: Waiting, columns: list[int], now: Instant) -> Started:
+        ask, shape = waiting.ask, waiting.kind.shape
+        nodes = [self._names[column] for column in columns]
+        started = Started(ask, waiting.objects, now, nodes, waiting.holder, shape, columns)
+        self._running[ask.gang] = started
+        self._queues[ask.queue] += 1
         return started
-
-
-def _kind(session: Session, ask: Ask, objects: Iterable[object]) -> Kind:
-    group, pods = _read(objects)
-    spec = gangs.spec_of_pod_group(group, priority=0, default_queue=ask.queue)
-    shape = session.shape(task_of(pods[0], gang=ask.gang))
-    is_known = session.room.table.axis.rows.keys() >= shape.request.amounts.keys()
-    return Kind(shape, spec, is_known and session.placer.prefilter(shape) is None)
-
-
-def _read(objects: Iterable[object]) -> tuple[PodGroup, list[Pod]]:
-    things = list(objects)
-    return next(each for each in things if isinstance(each, PodGroup)), [
-        each for each in things if isinstance(each, Pod)
-    ]
-
-
-def _places(session: Session, shape: Shape, pods: int) -> list[int] | None:
-    """Nodes for all of them, whose room is taken; None where one finds none."""
-    room = session.room
-    if len(room.touched) > TOUCHED_MAX:
-        room.touched.clear()
-        session.placer = OpenPlacer(session)
-    if session.placer.free_places(shape) < pods:
-        return None
-    nodes: list[int] = []
-    while len(nodes) < pods:
-        places = session.placer.fill(shape, pods - len(nodes), task=shape.example)
-        if not places.nodes or places.pipelined:
-            room.allocate(shape.demand, nodes, -1)
-            return None
-        room.allocate(shape.demand, list(places.nodes))
-        nodes += places.nodes
-    return nodes
 
 
 def may_start(policy: Policy) -> bool:

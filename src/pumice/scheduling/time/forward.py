@@ -17,19 +17,14 @@ a copy of one that is still needed.
 from __future__ import annotations
 
 import copy
-import functools
 import heapq
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from pumice import instant
-from pumice.api import names
 from pumice.api.changes import Claimed, Deleted, Unclaimed, Upserted
-from pumice.api.pods import ContainerState, ContainerStateTerminated, ContainerStatus, Pod
 from pumice.api.scheduling import PodGroup, PodGroupPhase
 from pumice.cluster import edits
-from pumice.cluster.tasks import OCCUPYING, Status
+from pumice.cluster.tasks import OCCUPYING
 from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle
 from pumice.scheduling.core.decisions import Decisions
@@ -37,20 +32,19 @@ from pumice.scheduling.core.memory import EMPTY
 from pumice.scheduling.core.session import UNLIMITED_BUDGET
 from pumice.scheduling.core.shortcuts import Shortcuts
 from pumice.scheduling.evicting import backoff
-from pumice.scheduling.time import reservations
-from pumice.scheduling.time.backlog import Ask, Backlog
+from pumice.scheduling.time import reservations, run_objects
+from pumice.scheduling.time.backlog import Ask, Asking, Backlog
+from pumice.scheduling.time.passage import Passage
 from pumice.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pumice.api import disruptions
-    from pumice.api.meta import Struct
+    from pumice.api.pods import Pod
     from pumice.cluster.intake import Intake
-    from pumice.cluster.state import GangSlot
     from pumice.cluster.tasks import Task
     from pumice.instant import Duration, Instant
-    from pumice.scheduling.core.decisions import Bind, GangCommit
+    from pumice.scheduling.core.decisions import GangCommit
     from pumice.scheduling.core.memory import Memory
     from pumice.scheduling.core.plugin import Plugin
     from pumice.scheduling.core.policy import Policy
@@ -90,7 +84,6 @@ class Departure(Value):
 
 
 Event: TypeAlias = Arrival | End | Departure
-Asking: TypeAlias = "tuple[Ask, Objects]"  # a gang that comes
 
 
 class Step(Value):
@@ -105,10 +98,10 @@ class Step(Value):
 
 
 class Rhythm(Value):
-    """While somebody waits, cycles are at least so far apart."""
+    """While somebody waits, the instants at which they are looked at are at least so far apart."""
 
     length: Duration = 0
-    last: Instant | None = None  # cycle
+    last: Instant | None = None
 
     def next(self, now: Instant) -> Instant:
         return now if self.last is None else max(now, self.last + self.length)
@@ -153,14 +146,14 @@ class Forward:
         self._ports = ports
         self._extra_plugins = extra_plugins
         self._backlog = HOLDS_NOBODY if backlog is None else backlog  # of gangs that arrive with an ask
-        self._direct = direct  # of the same
+        self._passage = Passage(intake, self._backlog, direct)  # of the same
         self._events: list[tuple[Instant, int, Event]] = []
         self._order = 0  # events of one instant happen in the order in which they were foreseen
         self._starts: dict[str, int] = {}
         self._done: list[str] = []  # gangs whose pods have ended, and have been seen so by no cycle yet
         self._seen: list[str] = []  # ... and by one: they are about to go
-        self._waiting = {key for key, slot in self.cluster.gangs.items() if _waits(slot)}
-        self._phases: dict[str, str] = {}  # by gang, as last told
+        self._looks_again = False  # after the last event, as gangs that have ended directly would go
+        self._waiting = {key for key, slot in self.cluster.gangs.items() if run_objects.waits(slot)}
         own = [plugin.memory for plugin in plugins.of_policy(policy, extra_plugins)]
         # Whether a cycle in which nobody waits leaves no trace: no plugin remembers what was held until when.
         self._may_rest = all(slot is None or slot is reservations.SLOT for slot in own)
@@ -174,6 +167,7 @@ class Forward:
     def is_running(self, gang: str, *, until: Instant | None) -> None:
         """A gang that runs already, and when it is going to end."""
         self.running.add(gang)
+        self._passage.starts(gang)
         self._starts[gang] = self._starts.get(gang, 0) + 1
         if until is not None:
             self._foresee(max(until, self.now), End(gang, self._starts[gang]))
@@ -181,7 +175,7 @@ class Forward:
     def fork(self, policy: Policy, run_time: RunTime) -> Forward:
         """Another future from this moment on, under a policy and with run times of its own."""
         assert self._backlog is HOLDS_NOBODY, "whom a run holds back, its twin would not see"
-        assert self._direct is None, "nor those that it starts without a cycle"
+        assert self._passage.direct is None, "nor those that it starts without a cycle"
         twin, intake = copy.copy(self), self.intake.copy()
         own = {name: value.copy() for name, value in vars(self).items() if isinstance(value, dict | set | list)}
         vars(twin).update(own, intake=intake, cluster=intake.cluster, policy=policy, _run_time=run_time)
@@ -206,21 +200,23 @@ class Forward:
         heapq.heappush(self._events, (at, self._order, event))
 
     def _next(self) -> Instant | None:
-        times = (
-            [self._events[0][0]] if self._events else [self._rhythm.next(self.now)] if self._done or self._seen else []
-        )
+        is_to_look = self._done or self._seen or self._looks_again
+        times = [self._events[0][0]] if self._events else [self._rhythm.next(self.now)] if is_to_look else []
         if self._wake is not None and self._stood_still < CYCLES_AT_ONCE_MAX:
             times.append(max(self._wake, self.now))
         return min(times, default=None)
 
     def _step(self) -> Step:
+        self._looks_again = False
         while self._seen:
-            self._clean_up(self._seen.pop())
+            for thing in run_objects.objects_of(self.cluster.gangs[self._seen.pop()]):
+                self.intake.apply(Deleted(object=thing))
         ended, restarted, asking, is_news = self._take_events()
         direct, asking = self._start_directly(asking, is_news=is_news)
         started = [each.ask.gang for each in direct or ()]
-        if direct is not None and self._events:
+        if direct is not None and self._passage.is_open:
             self._seen, self._done = self._done, []
+            self._looks_again = bool(ended) and self._passage.waits
             return Step(self.now, ended, restarted, tuple(started), NOTHING_DECIDED, direct)
         for ask, objects in asking:
             is_news |= self._arrive(ask, objects)
@@ -239,12 +235,14 @@ class Forward:
             self._note_waiting()
             decisions = self._plan(idle=False)
         self.cycles += 1
+        self._passage.has_cycle()
         self._rhythm = Rhythm(self._rhythm.length, self.now)
         self._seen, self._done = self._done, []
         self.memory = decisions.memory if self._backs_off else decisions.memory.without(backoff.SLOT)
         self._wake = decisions.next_change
         started += self._carry_out(decisions)
         self._note_waiting()
+        self._looks_again = bool(ended) and bool(self._waiting)
         return Step(self.now, ended, restarted, tuple(started), decisions, direct or ())
 
     def _plan(self, *, idle: bool, passed_over: Collection[str] = ()) -> Decisions:
@@ -281,6 +279,7 @@ class Forward:
 
     def _arrive(self, ask: Ask, objects: Objects) -> bool:
         """Whether there has to be a cycle for it: not where it is held back, unless there are reservations, which each cycle looks at again."""
+        self._passage.comes(ask, objects)
         return self._backlog.may_pass if self._backlog.add(ask, objects) else self._hand_over([objects])
 
     def _hand_over(self, arrivals: Sequence[Objects]) -> bool:
@@ -293,31 +292,32 @@ class Forward:
         self, asking: list[Asking], *, is_news: bool
     ) -> tuple[tuple[Started, ...] | None, list[Asking]]:
         """Gangs that start without a cycle, None where there has to be one; and those that have to arrive for it."""
-        direct = self._direct
-        if direct is None:
-            return None, asking
-        is_last = not self._events and not direct.waits
-        may = not (is_news or is_last or self._waiting) and (direct.is_open or self._wake is None)
-        may = may and not len(self._backlog) and all(ask.is_whole for ask, _ in asking)
-        started = direct.start(asking, self.now, self.memory) if may else None
+        passage, started, due = self._passage, None, self._rhythm.next(self.now)
+        if due > self.now and passage.has_rhythm and not is_news:
+            passage.gather(asking, self.now)
+            self._wake = due
+            return (), []
+        standing = [] if is_news or due > self.now else passage.that_may_wait(self._waiting)
+        is_last = not (self._events or passage.waits or standing)
+        is_quiet = not (self._waiting or len(self._backlog)) and self._wake is None
+        if not (is_news or is_last) and (passage.is_open or standing or is_quiet):
+            started = passage.start(asking, self.now, self.memory, standing)
+        if standing:
+            self._note_waiting()
         if started is None:
-            return None, [*self._end_direct(direct), *asking]
+            return None, [*self._end_direct(), *asking]
         for each in started:
             self._runs(each.ask.gang)
-        self._wake = direct.next_change
-        return tuple(started), [] if self._events else self._end_direct(direct)
+        self._wake = passage.next_change
+        if passage.has_rhythm:
+            self._rhythm = Rhythm(self._rhythm.length, self.now)
+        return tuple(started), [] if self._events or passage.waits else self._end_direct()
 
-    def _end_direct(self, direct: DirectStarts) -> list[Asking]:
+    def _end_direct(self) -> list[Asking]:
         """The cluster learns of gangs that started without a cycle, and the memory of what plugins learned; those that have not started are to arrive."""
-        running, waiting, learned = direct.close(self.now)
+        waiting, learned = self._passage.come_back(self.now)
         self.memory, _ = self.memory.after(learned)
-        for each in running:
-            self._hand_over([each.objects])
-            pods = [task.pod for task in self.cluster.gangs[each.ask.gang].tasks.values()]
-            self.intake.get_on(_bound(zip(pods, each.nodes, strict=True), each.at))
-            self._backlog.runs(each.ask)
-            self._set_phase(each.ask.gang, PodGroupPhase.RUNNING.value)
-        return [(ask, functools.partial(_admitted, objects)) for ask, objects in waiting]
+        return waiting
 
     def _is_idle(self) -> bool:
         """Whether a cycle now would decide nothing: nobody waits, and the clock has nothing to say. After the last event, one sees what has ended."""
@@ -328,7 +328,7 @@ class Forward:
         """Before and after every cycle, whose snapshot forgets which gangs have changed; in between, gangs only end."""
         for key in self.cluster.changed_gangs:
             slot = self.cluster.gangs.get(key)
-            waits = slot is not None and _waits(slot)
+            waits = slot is not None and run_objects.waits(slot)
             (self._waiting.add if waits else self._waiting.discard)(key)
 
     # ------------------------------------------------------------------------------------------------- what takes effect
@@ -337,26 +337,27 @@ class Forward:
         for gang in decisions.unclaims:
             self.intake.apply(Unclaimed(gang=gang))
         started = [commit.gang for commit in decisions.commits if self._commit(commit)]
-        for gang, tasks in _leaving(decisions).items():
+        for gang, tasks in run_objects.leaving(decisions).items():
             self._evict(gang, tasks)
-        for pod in _changed_pods(decisions):
+        for pod in run_objects.changed_pods(decisions):
             self.intake.apply(Upserted(object=pod))
         for claim in decisions.claims:
             self.intake.apply(Claimed(claim=claim))
         if decisions.ungated:
             self._wake = self.now
         for key, report in decisions.gangs.items():
-            if self._phases.get(key) != report.phase:
-                self._set_phase(key, report.phase)
+            self._set_phase(key, report.phase)
         for gang in started:  # a live cluster's next cycle, a second later, would say so; here it may be hours away
             self._set_phase(gang, PodGroupPhase.RUNNING.value)
         return started
 
     def _commit(self, commit: GangCommit) -> bool:
         """Binds the gang's pods, which run from now on; True where the gang starts by it."""
-        self.intake.get_on(_bound([(_annotated(each), each.node) for each in commit.binds], self.now))
+        self.intake.get_on(
+            run_objects.bound([(run_objects.annotated(each), each.node) for each in commit.binds], self.now)
+        )
         self._backlog.placed(commit.gang, len(commit.binds))
-        if commit.gang in self.running or not _is_whole(self.cluster.gangs[commit.gang]):
+        if commit.gang in self.running or not run_objects.is_whole(self.cluster.gangs[commit.gang]):
             return False
         self._runs(commit.gang)
         return True
@@ -373,21 +374,15 @@ class Forward:
     def _end(self, gang: str) -> None:
         """Its pods have succeeded; one cycle sees that, and may learn from it, before they are gone."""
         self.running.discard(gang)
-        if self._direct is not None and self._direct.end(gang):
+        if self._passage.ended(gang):
             return  # the cluster does not know it
         self._waiting.discard(gang)
         self._done.append(gang)
         self._backlog.ended(gang)
         tasks = self.cluster.gangs[gang].tasks.values()
-        if self._direct is not None:
-            self._direct.ended(gang)
-        self.intake.get_on(_succeeded(tasks, self.now))
+        self._passage.ends(gang)
+        self.intake.get_on(run_objects.succeeded(tasks, self.now))
         self._set_phase(gang, PodGroupPhase.COMPLETED.value)  # or admission would go on counting it
-
-    def _clean_up(self, gang: str) -> None:
-        self._phases.pop(gang, None)
-        for thing in _objects_of(self.cluster.gangs[gang]):
-            self.intake.apply(Deleted(object=thing))
 
     def _depart(self, gang: str, pods: Sequence[Pod]) -> bool:
         """Victims are gone, and made anew; where the gang has too few without them, all of it begins again. True for that."""
@@ -396,7 +391,7 @@ class Forward:
             return False  # it ended while they left
         leaving = {pod.metadata.uid for pod in pods}
         left = [task for task in slot.tasks.values() if task.status in OCCUPYING and task.uid not in leaving]
-        restarts = gang in self.running and len(left) < _minimum(slot)
+        restarts = gang in self.running and len(left) < run_objects.minimum(slot)
         gone = [task.pod for task in left] if restarts else []
         run = self._starts[gang] = self._starts.get(gang, 0) + restarts
         for pod in (*pods, *gone):
@@ -409,103 +404,11 @@ class Forward:
 
     def _set_phase(self, gang: str, phase: str) -> None:
         slot = self.cluster.gangs.get(gang)
-        self._phases[gang] = phase
         group = slot.group if slot is not None else None
         if isinstance(group, PodGroup) and group.status.phase != phase:
-            self.intake.apply(Upserted(object=_in_phase(group, phase)))
-
-
-def _in_phase(group: PodGroup, phase: str) -> PodGroup:
-    return msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, phase=phase))
+            self.intake.apply(Upserted(object=run_objects.in_phase(group, phase)))
 
 
 def _last_within(span: Duration, at: Instant, events: Iterable[tuple[Instant, int, Event]]) -> Instant:
     """When the last event is that lies no further than this after a moment; the moment itself where there is none."""
     return max([at, *(when for when, *_ in events if when <= at + span)])
-
-
-def _admitted(objects: Objects) -> list[Struct]:
-    """A gang that waits, as cycles would have left it: only who is admitted keeps a reservation."""
-    admitted = PodGroupPhase.INQUEUE.value
-    return [_in_phase(thing, admitted) if isinstance(thing, PodGroup) else thing for thing in objects()]
-
-
-def _minimum(slot: GangSlot) -> int:
-    return slot.group.spec.min_member if isinstance(slot.group, PodGroup) else 1
-
-
-def _waits(slot: GangSlot) -> bool:
-    """Whether a gang has something to gain from a cycle: it is not admitted, or has a member without a place."""
-    return not slot.tasks or any(task.status is Status.PENDING for task in slot.tasks.values())
-
-
-def _is_whole(slot: GangSlot) -> bool:
-    """Whether its minimum has places; policies without gangs bind what they can, and the first pods wait for the last."""
-    return sum(task.status in OCCUPYING for task in slot.tasks.values()) >= _minimum(slot)
-
-
-def _objects_of(slot: GangSlot) -> list[Struct]:
-    """Its pods and, where it has one, its group."""
-    return [*(task.pod for task in slot.tasks.values()), *(() if slot.group is None else (slot.group,))]
-
-
-def _changed_pods(decisions: Decisions) -> list[Pod]:
-    """Pods that are given notice, whose notice is withdrawn, and whose gate is open."""
-    changed = [_with_notice(each.task.pod, each.about) for each in decisions.notices]
-    changed += [_with_notice(task.pod, None) for task in decisions.withdrawn]
-    return [*changed, *(_ungated(task.pod) for task in decisions.ungated)]
-
-
-def _leaving(decisions: Decisions) -> dict[str, list[Task]]:
-    """Who has to go, by gang."""
-    found: dict[str, list[Task]] = {}
-    for eviction in decisions.evictions:
-        found.setdefault(eviction.task.gang, []).append(eviction.task)
-    for release in decisions.releases:
-        found.setdefault(release.gang, []).extend(release.tasks)
-    return found
-
-
-def _with_notice(pod: Pod, about: disruptions.Notice | None) -> Pod:
-    """Pods do not answer here: who is given notice leaves when its time is over."""
-    notes = {key: text for key, text in pod.metadata.annotations.items() if key != names.EVICTION_NOTICE}
-    if about is not None:
-        notes[names.EVICTION_NOTICE] = msgspec.json.encode(about).decode()
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=notes))
-
-
-def _succeeded(tasks: Iterable[Task], at: Instant) -> list[Pod]:
-    over = ContainerStateTerminated(finished_at=instant.format_micro_instant(at))
-    containers = (ContainerStatus(state=ContainerState(terminated=over)),)
-    pods, known, status = [], None, None
-    for task in tasks:
-        if status is None or task.pod.status is not known:
-            known = task.pod.status
-            status = msgspec.structs.replace(known, phase="Succeeded", container_statuses=containers)
-        pods.append(Pod(metadata=task.pod.metadata, spec=task.pod.spec, status=status))
-    return pods
-
-
-def _annotated(bind: Bind) -> Pod:
-    pod = bind.task.pod
-    if not bind.annotations:
-        return pod
-    notes = {**pod.metadata.annotations, **bind.annotations}
-    return Pod(metadata=msgspec.structs.replace(pod.metadata, annotations=notes), spec=pod.spec, status=pod.status)
-
-
-def _bound(pods: Iterable[tuple[Pod, str]], at: Instant) -> list[Pod]:
-    """Each on its node, where it runs since then."""
-    since = instant.format_micro_instant(at)
-    found, known, status = [], None, None
-    for pod, node in pods:
-        spec = msgspec.structs.replace(pod.spec, node_name=node)
-        if status is None or pod.status is not known:
-            known = pod.status
-            status = msgspec.structs.replace(known, phase="Running", start_time=since, nominated_node_name="")
-        found.append(Pod(metadata=pod.metadata, spec=spec, status=status))
-    return found
-
-
-def _ungated(pod: Pod) -> Pod:
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=()))

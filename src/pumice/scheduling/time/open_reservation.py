@@ -7,40 +7,48 @@ reservation became later is not looked for, as nobody is told.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pumice.cluster import amounts
 from pumice.scheduling.core.plugin import Books
-from pumice.scheduling.placing import feasibility
 from pumice.scheduling.time import keeping, reservations
+from pumice.scheduling.time.later import Seat
 from pumice.scheduling.time.passing import DETOURS_MAX
 from pumice.scheduling.time.timeline import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pumice.cluster.amounts import Amounts
     from pumice.cluster.columns import Column
-    from pumice.instant import Instant
+    from pumice.instant import Duration, Instant
     from pumice.scheduling.core.gangstate import GangState
     from pumice.scheduling.core.session import Session
     from pumice.scheduling.core.shapes import Shape
-    from pumice.scheduling.time.backlog import Ask
+    from pumice.scheduling.time.crowd import Waiting
     from pumice.scheduling.time.open_profile import Mark, OpenProfile, Run
     from pumice.scheduling.time.planning import Book
-    from pumice.scheduling.time.reservations import Reservation
+    from pumice.scheduling.time.reservations import Kept, Reservation
 
 
 class OpenReservation(Books):
-    """`book` has an open profile, and room for one."""
+    """`book` has an open profile, and room for one; `patience` is how long a gang waits before it gets one."""
 
-    def __init__(self, session: Session, book: Book, profile: OpenProfile) -> None:
+    while_waiting = True
+
+    def __init__(self, session: Session, book: Book, profile: OpenProfile, patience: Duration) -> None:
+        self.patience = patience
+        self.holder: Waiting | None = None
+        self.held_before: Waiting | None = None  # by whom, as the last instant was over
         self._session = session
         self._room = session.room
         self._book = book
         self._profile = profile
-        self._own: Reservation | None = None
-        self._holder: Ask  # of it
+        self._own: Reservation | None = None  # as is the holder
+        self._former: Reservation | None = None  # as the last instant was over
         self._then: Mark  # what is free at its time
         self._before: Mark  # ... and at the last moment before
         self._is_limiting = False  # in the turn of a gang that has to leave it alone
@@ -57,19 +65,32 @@ class OpenReservation(Books):
         self._book.now = self._book.estimates.now = self._session.now = now
         self._profile.advance(now)
         self._detours = 0
+        self.held_before, self._former = self.holder, copy.copy(self._own)
         own = self._own
         if own is None:
             return
         if own.time < now:
             own.time = now
             self._look(own)
-        if own.lacks(self._left(own)).any():
+        if self._is_broken(own):
             self._find_anew(own)
 
-    def started(self, gang: str, run: Run) -> None:
-        self._profile.start(gang, run)
-        if self._own is not None and self._holder.gang == gang:
-            self._drop(self._own)
+    def recall(self, kept: Kept, holder: Waiting, gang: GangState) -> None:
+        """What cycles have reserved, as the session opens."""
+        table, seats = self._room.table, []
+        waiting = {task.uid: task for task in gang.tasks}
+        for part in kept.parts:
+            nodes = [table.index[name] for name, count in part.nodes.items() for _ in range(count)]
+            seats.append(Seat(self._session.shape(waiting[part.pod]), nodes))
+        own = reservations.made(gang, kept.time, kept.length, seats, kept.since, kept.short)
+        own.said, own.moved, own.culprit, own.former = kept.said, kept.moved, kept.culprit, kept.former
+        self._enter(own, holder)
+
+    def started(self, waiting: Waiting, run: Run) -> None:
+        self._profile.start(waiting.ask.gang, run)
+        if waiting is self.holder:
+            self._drop()
+            self._profile.mark()
 
     def gone(self, gang: str) -> None:
         self._profile.end(gang)
@@ -85,15 +106,21 @@ class OpenReservation(Books):
         del now
         return reservations.remembered(self._session, [] if self._own is None else [self._own], {})
 
-    def _enter(self, found: Reservation) -> None:
+    def give_up(self) -> None:
+        """A cycle is to decide this instant: as it was before."""
+        self._own, self.holder = self._former, self.held_before
+
+    def _enter(self, found: Reservation, holder: Waiting) -> None:
         self._book.enter(found)
-        self._own = found
+        self._own, self.holder = found, holder
         self._look(found)
 
-    def _drop(self, own: Reservation) -> None:
+    def _drop(self) -> Reservation:
+        own = self._own
+        assert own is not None, "nothing is reserved"
         self._book.drop(own.gang.key)
-        self._own = None
-        self._profile.mark()
+        self._own = self.holder = None
+        return own
 
     def _look(self, own: Reservation) -> None:
         self._version += 1
@@ -104,21 +131,27 @@ class OpenReservation(Books):
         left: Column = self._room.future[:, own.nodes] + self._then.freed[:, own.nodes]
         return left
 
+    def _is_broken(self, own: Reservation) -> bool:
+        """Whether it lacks something on a node: somebody has outlived an estimate, or started there whose turn is before."""
+        return bool(own.lacks(self._left(own)).any())
+
     def _find_anew(self, own: Reservation) -> None:
-        self._drop(own)
+        holder = self.holder
+        assert holder is not None
+        self._drop()
         found = self._book.find(own.gang)
-        if found is not None:
+        if found is None:
+            self._profile.mark()
+        else:
             keeping.inherit(found, own)
-            self._enter(found)
+            self._enter(found, holder)
 
-    # ------------------------------------------------------------------------------------------------- turns
+    # ------------------------------------------------------------------------------------------------- who passes
 
-    def binds(self, ask: Ask, end: Instant) -> bool:
-        """Whether a gang that would end then has to leave it alone: not its own, nor those whose turn is before in the same queue."""
-        return self._own is not None and self._own.time < end and not self._comes_first(ask)
-
-    def _comes_first(self, ask: Ask) -> bool:
-        return ask.queue == self._holder.queue and ask.place <= self._holder.place
+    @property
+    def time(self) -> Instant:
+        assert self._own is not None, "nothing is reserved"
+        return self._own.time
 
     def places_beside(self, shape: Shape) -> tuple[int, int]:
         """For how many such pods of a gang that has to respect it there is room: where it lies, and wherever it could lie."""
@@ -170,7 +203,7 @@ class OpenReservation(Books):
     def _makes_way(self) -> bool:
         own, book = self._own, self._book
         assert own is not None
-        if own.lacks(self._left(own)).any():
+        if self._is_broken(own):
             free = self._room.future + self._then.freed
             seats = book.seats(own.gang, own.time, free, ()) if book.is_enough(own.gang, free) else None
             if seats is None:
@@ -180,24 +213,52 @@ class OpenReservation(Books):
             self._version += 1
         return True
 
-    def refused(self, ask: Ask, shape: Shape, state: Callable[[], GangState]) -> None:
-        """A gang that finds no room: it may get the reservation, or have it earlier."""
-        own, book = self._own, self._book
-        if own is not None and self._holder.gang == ask.gang:
-            if own.time <= book.now:
-                self._find_anew(own)
-            elif book.is_enough(own.gang, self._room.future + self._before.freed):
-                found = book.find(own.gang, before=own.time)
-                if found is not None:
-                    keeping.inherit(found, own)
-                    self._enter(found)
-        elif own is None or self._comes_first(ask):
-            if feasibility.capacity_when_empty(self._session, shape) < ask.pods:
-                return  # never
-            found = book.find(state())
+    def detour_fails(self) -> None:
+        if self._detours < DETOURS_MAX:
+            self._detours += 1
+
+    def lacks_share(self, more: Amounts, *, is_placed: bool = True) -> bool:
+        """Whether its queue could not hold it at its time with a gang that asks for so much and stays, and without it could. Where nodes have room for
+        both, so has the queue: it is so only where it is broken.
+        """
+        own, rows = self._own, self._room.table.axis.rows
+        assert own is not None
+        if not self._is_broken(own):
+            return False
+        has_lacked = lacks = False
+        for name, wanted in own.wanted().items():
+            if name != amounts.PODS and wanted > 0:
+                left = int(self._room.idle[rows[name]].sum() + self._then.freed[rows[name]].sum())
+                without = left + more.get(name, 0) if is_placed else left
+                has_lacked |= without < wanted
+                lacks |= without - more.get(name, 0) < wanted
+        return lacks and not has_lacked
+
+    # ------------------------------------------------------------------------------------------------- who has it
+
+    def improve(self) -> None:
+        """Its holder found no room: it may have it earlier, and later where its time has come."""
+        own, book, holder = self._own, self._book, self.holder
+        assert own is not None
+        assert holder is not None
+        if own.time <= book.now:
+            self._find_anew(own)
+        elif book.is_enough(own.gang, self._room.future + self._before.freed):
+            found = book.find(own.gang, before=own.time)
             if found is not None:
-                self._holder = ask
-                self._enter(found)
+                keeping.inherit(found, own)
+                self._enter(found, holder)
+
+    def reserve(self, holder: Waiting, gang: GangState) -> None:
+        """For one that found no room, has been patient, and has its turn before that of any other holder."""
+        former, own = self.holder, self._own
+        if own is not None:
+            self._drop()
+        found = self._book.find(gang)
+        if found is not None:
+            self._enter(found, holder)
+        elif own is not None and former is not None:
+            self._enter(own, former)
 
     def _keep_up(self) -> None:
         as_of = self._version, self._session.placer, len(self._room.touched)

@@ -92,8 +92,8 @@ def test_what_is_kept_up_of_the_reserved_time_is_what_would_be_added_up_anew():
         work.append(Submission(at_s=at_s, size=chance.choice((1, 2, 3, 6)), run_s=run_s, estimate_s=run_s * off))
     run, looked_at = a_run("easy", work), set()
     for _ in run.steps():
-        kept = run.ahead._direct._reservation
-        profile = kept._profile if kept is not None else None
+        turns = run.ahead._passage.direct._turns
+        profile = turns.reservation._profile if turns is not None else None
         for mark in profile._marks if profile is not None else ():
             assert (mark.freed == profile.freed(mark.at)).all()
             looked_at.add(mark.at)
@@ -119,17 +119,17 @@ EASY, FAIR = NAMED["easy"].text, NAMED["fair-share"].text
         (EASY, True, False),
         (EASY.replace("depth: 1", "depth: 2"), False, False),
         (EASY.replace("depth: 1", "depth: 1, queue-depth: 0"), False, False),
-        (EASY.replace("patience: 0s", "patience: 1m"), False, False),
+        (EASY.replace("patience: 0s", "patience: 1m"), False, True),
         (EASY.replace("depth: 1", "depth: 1, queues: other"), False, False),
-        (EASY.replace("  - name: predicates", "  - name: predicates\n  - name: proportion"), False, False),
-        (EASY.replace("allocate", "allocate, preempt"), False, False),
-        (EASY + "breakDeadlocks: true\n", False, False),
+        (EASY.replace("  - name: predicates", "  - name: predicates\n  - name: proportion"), False, True),
+        (EASY.replace("  - name: predicates", "  - name: predicates\n  - name: sla"), False, False),
+        (EASY.replace("allocate", "allocate, preempt"), False, True),
+        (EASY.replace("allocate", "allocate, backfill, preempt"), False, False),
+        (EASY + "breakDeadlocks: true\n", False, True),
         (FAIR.replace("name: fairshare", "name: fairshare\n    arguments: {factors: {age: 1}}"), False, False),
     ],
 )
-def test_gangs_wait_beside_the_open_session_only_where_one_plugin_knows_all_that_decides_of_them(
-    text, strict, waits_here
-):
+def test_gangs_wait_beside_the_open_session_only_where_plugins_know_all_that_decides_of_them(text, strict, waits_here):
     work = [a_job(0), a_job(1, 6), a_job(2, 4), a_job(999)]
     run = simulation.Simulation(work, nodes("2x4"), policy=text, source="mine", strict=strict)
     for _ in run.steps(until_s=3):
@@ -155,6 +155,58 @@ def test_scores_and_what_is_learned_from_starts_and_ends_need_no_cycle(policy):
     assert len(went(run)) == 3
     assert run.ahead.cycles == 3  # for the first and the last gang, and after the last end
     assert starts(run) == [0, 1, 1, 300, 999]
+
+
+@pytest.mark.parametrize("policy", ["builtin", "greedy", "volcano", "fair-share"])
+def test_gangs_of_one_queue_wait_and_pass_without_a_cycle(policy):
+    """The third waits until 101 s; the fourth finds room, and so does the fifth when that is gone."""
+    run = a_run(policy, [a_job(0), a_job(1, 6), a_job(2, 4), a_job(3, run_s=50), a_job(4, run_s=500), a_job(600)])
+    assert len(went(run)) == 4
+    assert run.ahead.cycles == 3  # for the first and the last gang, and after the last end
+    assert starts(run) == [0, 1, 101, 3, 53, 600]
+
+
+@pytest.mark.parametrize(("policy", "starts_at"), [("builtin", 1000), ("greedy", 1400)])
+def test_who_has_been_patient_gets_a_reservation_that_others_leave_alone_without_a_cycle(policy, starts_at):
+    """Two at a time of those that are smaller find room beside the first gang, over and over."""
+    small = [a_job(2 + 20 * number, 2, run_s=400) for number in range(6)]
+    run = a_run(policy, [a_job(0, 6, run_s=1000), a_job(1, 8), *small, a_job(9999)])
+    assert len(went(run)) == 7
+    assert starts(run)[1] == starts_at
+
+
+@pytest.mark.parametrize(("policy", "starts_at"), [("volcano", 2000), ("greedy", 303), ("builtin", 302)])
+def test_who_is_admitted_without_a_cycle_depends_on_who_was_admitted_before(policy, starts_at):
+    """Two nodes with room for one pod of one slot each: to the pod of two slots that is admitted it is of no use, and it keeps the last gang out.
+
+    Under `volcano` for ever; under `greedy` until it gives its admission back after five minutes; under `builtin` until the last gang has been patient.
+    """
+    run = a_run(policy, [a_job(0, 2, run_s=2000, slots=3), a_job(1, slots=2), a_job(2), a_job(9999)])
+    assert len(went(run)) == 2
+    assert starts(run) == [0, 2000, starts_at, 9999]
+
+
+def test_after_some_cycles_gangs_wait_without_them_again():
+    """What is of two queues needs cycles; later, all that wait are of one."""
+    rivals = [a_job(1, 8, queue="other"), a_job(2, 8)]
+    work = [a_job(0, 8), *rivals, *[a_job(150 + 5 * number, 4) for number in range(80)]]
+    run = a_run("builtin", work)
+    direct = {each.ask.gang for each in went(run)}
+    assert not direct & {"sim/job-0000001", "sim/job-0000002"}
+    assert len(direct) > 40
+    assert run.ahead.cycles < 60
+
+
+def test_who_has_been_gathered_is_there_when_a_cycle_has_to_decide():
+    """With a rhythm, the third is to be looked at a minute after the second; before that, one comes that only a cycle can decide."""
+    work = [a_job(0, 8), a_job(1, 8), a_job(30, 8), a_job(40, priority_class="high")]
+    run = a_run("builtin", work, rhythm=60 * SECOND, others=[a_priority_class("high", 9)])
+    assert not went(run, until_s=35)
+    assert run.ahead.cycles == 1
+    for _ in run.steps():
+        pass
+    assert None not in starts(run)
+    assert starts(run)[1] < starts(run)[2]
 
 
 def test_at_one_instant_who_has_used_least_is_placed_first():

@@ -7,8 +7,9 @@ from pumice.scheduling.evicting.victim_columns import VictimColumns
 from pumice.scheduling.placing import members
 from pumice.scheduling.placing.placement import Placer
 from pumice.scheduling.time.planning import Book, _Search
-from pumice.sim import Submission, nodes, simulate
+from pumice.sim import Submission, nodes
 from pumice.sim.policies import NAMED
+from pumice.sim.simulation import Simulation
 
 # Three of four slots are taken; gangs of four, three and two wait for them behind one another.
 CROWD = [Submission(at_s=at_s, run_s=1000, size=size, estimate_s=1000) for at_s, size in enumerate((3, 4, 3, 2, 2, 4))]
@@ -27,7 +28,10 @@ def calls_of(monkeypatch):
 
 
 def starts(policy, work=CROWD, cluster="4x1"):
-    return [run.start_s for run in simulate(work, nodes(cluster), policy=NAMED[policy].text, source=policy).runs]
+    """Every instant has a cycle, as in forecasts."""
+    run = Simulation(work, nodes(cluster), policy=NAMED[policy].text, source=policy, shows_all=True)
+    assert not [each for step in run.steps() for each in step.direct]
+    return [each.start_s for each in run.outcome.runs]
 
 
 def test_gangs_for_which_there_is_too_little_room_are_not_placed_and_taken_back(calls_of):
