@@ -9,6 +9,7 @@ or somebody of higher rank came; each such move has its reason.
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -296,9 +297,11 @@ class Book:
 
     def _moments(self, others: Sequence[Reservation], before: Instant | None) -> list[Instant]:
         """When room may become enough: where work ends, and where reservations do."""
+        moments = self.profile.ends()
+        if others:
+            moments = sorted({*moments, *(each.end for each in others if each.end > self.now)})
         last = self.now + self.rules.horizon
-        moments = sorted({*self.profile.ends(), *(each.end for each in others if each.end > self.now)})
-        return [each for each in moments if each <= last and (before is None or each < before)]
+        return moments[: bisect.bisect_right(moments, last if before is None else min(last, before - 1))]
 
     def _is_first(self, gang: GangState, moments: Sequence[Instant], length: Duration) -> bool:
         """Whether the gang has a reservation, and the columns alone say that it can have none at these moments before it.
