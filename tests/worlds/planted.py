@@ -257,12 +257,12 @@ def _holds_for_ever(hold):
     return stubborn
 
 
-def _charged_twice(uncharge):
+def _charged_twice(charge):
     """A pod that came to run keeps the charge that it had while it was being bound."""
 
-    def forgetful(self, task):
-        if task.status is not Status.BINDING:
-            uncharge(self, task)
+    def forgetful(cluster, task, sign):
+        if sign > 0 or task.status is not Status.BINDING:
+            charge(cluster, task, sign)
 
     return forgetful
 
@@ -421,7 +421,7 @@ PLANTED = {
     "pods are bound without being assumed": Planted(Binder, "assume", _not_assumed, ("all", 6)),
     "a pod that is asked to go is taken to be gone": Planted(intake, "_add", _releasing_is_free, ("calm", 9)),
     "a pod that is asked to go counts twice": Planted(intake, "_add", _releasing_counts_twice, ("calm", 9)),
-    "a pod that runs keeps the charge of its bind": Planted(Intake, "_uncharge", _charged_twice, ("calm", 1)),
+    "a pod that runs keeps the charge of its bind": Planted(intake, "_charge", _charged_twice, ("calm", 1)),
     "a claim is kept for ever": Planted(Intake, "apply", _deaf_to(changes.Unclaimed), ("calm", 9)),
     "a bind that failed keeps its room": Planted(Intake, "apply", _deaf_to(changes.BindFailed), ("refusals", 1)),
     "a queue may have one pod more": Planted(quotas.Account, "copies_within", _one_more, ("calm", 7)),
