@@ -63,11 +63,16 @@ def run(module: str) -> tuple[int, list[dict[str, Any]]]:
 def figures(lines: list[dict[str, Any]]) -> dict[str, float]:
     """The figures that can be compared, by a name that says what was measured."""
     return {
-        " ".join([*(str(line[key]) for key in _SETTINGS if key in line), figure]): float(line[figure])
+        " ".join([*(str(line[key]) for key in _SETTINGS if key in line), figure]): _number(line[figure])
         for line in lines
         for figure in TOLERANCE
         if figure in line
     }
+
+
+def _number(figure: float | dict[str, int]) -> float:
+    """Counts of several kinds are one."""
+    return float(sum(figure.values()) if isinstance(figure, dict) else figure)
 
 
 def worse(found: dict[str, float], committed: dict[str, float]) -> list[str]:
