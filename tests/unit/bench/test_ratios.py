@@ -25,7 +25,9 @@ def test_a_share_of_the_limit_is_worse_when_it_is_less_and_a_write_beyond_the_bu
     live = {"bench": "live burst", "nodes": 1000, "size": 50, "of_limit": 0.8, "over_budget": {}}
     committed = bench.figures([live])
     assert bench.worse(bench.figures([{**live, "of_limit": 0.7}]), committed) == []
-    assert bench.worse(bench.figures([{**live, "of_limit": 0.6, "over_budget": {"patch jobs/status": 1, "create pods": 2}}]), committed) == [
+    assert bench.worse(
+        bench.figures([{**live, "of_limit": 0.6, "over_budget": {"patch jobs/status": 1, "create pods": 2}}]), committed
+    ) == [
         "worse: live burst 1000 50 over_budget: 3, was 0",
         "worse: live burst 1000 50 of_limit: 0.6, was 0.8",
     ]
