@@ -33,6 +33,7 @@ from pumice.scheduling.core import builtin, cycle
 from pumice.scheduling.time import direct_starts, run_times
 from pumice.scheduling.time.backlog import Ask, Backlog
 from pumice.scheduling.time.direct_starts import DirectStarts
+from pumice.scheduling.time.estimates import LENGTH_MAX
 from pumice.scheduling.time.forward import LEAVING, Forward
 from pumice.sim import policies
 from pumice.sim.outcome import Outcome, Run
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
 
 NODES_MAX = 20_000
 SLOTS_MAX = 1_000  # of one node
+LAST = (
+    2**63 - 1 - LENGTH_MAX
+)  # instant that is looked at, in the year 2162: the end of whoever starts then is still a number of 64 bits
 START = instant.parse_instant("2026-01-01T00:00:00Z")  # second 0 of every workload
 _DAY_ONE = instant.format_instant(START)
 SLOT = "nvidia.com/gpu"  # what a slot is called in the cluster
@@ -202,7 +206,7 @@ class Simulation:
 
     def steps(self, until_s: float | None = None) -> Iterator[Step]:
         """One instant after the other, until all work has ended, or nothing happens any more."""
-        until = self.ahead.now + instant.DURATION_MAX if until_s is None else self.begin + _span(until_s)
+        until = LAST if until_s is None else self.begin + _span(until_s)
         for step in self.ahead.run(until):
             self._count(step)
             yield step
@@ -278,7 +282,7 @@ def _ask(key: str, job: Submission) -> Ask | None:
         return None
     least = job.slots * (job.size if job.minimum is None else job.minimum)
     place = ((START + _span(job.at_s)) // instant.SECOND, key)
-    estimate = 0 if job.estimate_s is None else round(job.estimate_s * instant.SECOND)
+    estimate = 0 if job.estimate_s is None else min(round(job.estimate_s * instant.SECOND), LENGTH_MAX)
     return Ask(key, job.queue, place, least, job.slots, job.size, (job.slots, job.user), estimate)
 
 

@@ -55,6 +55,15 @@ def test_with_a_rhythm_gangs_that_need_cycles_are_looked_at_once_in_so_long_too(
     assert starts(found) == [0, 120, 220, 220]  # at 60 it is too late for the third to be gone at 100
 
 
+@pytest.mark.parametrize("policy", [name for name, policy in NAMED.items() if not policy.pod_by_pod])
+def test_runs_of_a_century_end_the_simulation_and_no_number_overflows(policy):
+    """Jobs that say three centuries come out as long, too: nobody passes the second, which waits with a reservation."""
+    century = 100 * 365 * 86_400
+    work = [Submission(at_s=number, run_s=century, size=4, estimate_s=2.9 * century) for number in range(4)]
+    found = simulate(work, nodes("4x1"), policy=NAMED[policy].text, source=policy, strict=NAMED[policy].strict)
+    assert [run.start_s for run in found.runs] == [0, century, None, None]
+
+
 def test_where_gangs_stand_in_line_there_is_no_rhythm():
     assert starts(under("fifo", BACKFILL, rhythm=60 * instant.SECOND)) == starts(under("fifo", BACKFILL))
 

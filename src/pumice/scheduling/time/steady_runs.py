@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pumice.scheduling.core.points import Indexes
     from pumice.scheduling.time.estimates import Estimate, Estimates
 
-LENGTH_MAX = 2**62  # of a run in nanoseconds: 146 years, and with the clock still a number of 64 bits
 IDLE_NUMBERS_MAX = 10_000  # of nodes, requests and classes that nobody has any more; with more of them it is made anew
 NOBODY = -1  # in a row that is free
 UNKNOWN = -1  # a start that nobody has recorded; no pod was started before 1970
@@ -164,7 +163,7 @@ class SteadyRuns:
         for number in {*self._asked_anew, *range(self._estimated, len(self._examples))}:
             found = estimates.estimate(self._examples[number])
             changed[number] = found != self._estimates[number]
-            self._estimates[number], self._lengths[number] = found, min(found.length, LENGTH_MAX)
+            self._estimates[number], self._lengths[number] = found, found.length
         self._estimated = len(self._examples)
         return changed
 

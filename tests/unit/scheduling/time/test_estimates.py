@@ -7,7 +7,7 @@ from pumice import instant
 from pumice.scheduling.core.memory import Memory
 from pumice.scheduling.core.ports import Ports
 from pumice.scheduling.time import run_times
-from pumice.scheduling.time.estimates import Estimates, Source
+from pumice.scheduling.time.estimates import LENGTH_MAX, Estimates, Source
 
 POLICY = policy("allocate", "gang reservation", "predicates")
 LIMIT, DECLARED = "pumice.dev/time-limit", "pumice.dev/running-estimate"
@@ -152,3 +152,11 @@ def test_a_record_that_is_handed_in_stands_for_what_the_engine_remembers():
 
     found = estimate(memory=past(*[60] * 5), ports=Ports(run_times=Record()))
     assert (found.length, found.right) == (42 * instant.SECOND, 0.9)
+
+
+@pytest.mark.parametrize(
+    "said", [{"group": {DECLARED: "2562047h"}}, {"queue": {"pumice.dev/default-run-time": "2562047h"}}]
+)
+def test_who_says_three_centuries_runs_for_one(said):
+    """The sum of the clock and of Go's longest duration is no number of 64 bits."""
+    assert estimate(**said).length == LENGTH_MAX
