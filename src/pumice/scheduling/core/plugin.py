@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import operator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,16 +33,6 @@ class Watch(Value):
 
     kind: type[Struct]
     concerns: Callable[[Any, Any], bool] = operator.ne
-
-
-class StaysOpen(enum.Enum):
-    """Whether a plugin may stay open while gangs start and end without a cycle (`scheduling/time/direct_starts.py`): `moved` is not told then, and
-    of all that it registers only filters and scores of nodes are asked.
-    """
-
-    NEVER = enum.auto()
-    WHILE_NOBODY_WAITS = enum.auto()  # it refuses nobody who comes then, if all who come at an instant find room
-    IN_LINE = enum.auto()  # nor does it have a say while gangs wait, all of them equals that start whole: where they stand in line, or others say who passes
 
 
 class Holder(Value, eq=False):
@@ -141,7 +130,9 @@ class Plugin:
     memory: ClassVar[Slot[Any] | None] = None  # what it knows of earlier cycles: `session.memory.of(slot)`
     essential: ClassVar[bool] = False  # it protects something: where it fails as such, nothing is started or evicted
     metrics: ClassVar[tuple[Metric, ...]] = ()  # gauges; `session.publish` sets them
-    stays_open: ClassVar[StaysOpen] = StaysOpen.NEVER
+    # Whether it may stay open while gangs start and end without a cycle (`scheduling/time/direct_starts.py`): `moved` is not told then, and of all
+    # that it registers only filters and scores of nodes are asked. It refuses nobody who comes while nobody waits; for what it says else, see `Books`.
+    stays_open: ClassVar[bool] = False
 
     def __init__(self, args: Any, option: PluginOption) -> None:
         del option
@@ -153,9 +144,7 @@ class Plugin:
     def open_books(self, session: Session) -> Books | None:
         """What it keeps up while it stays open; None where its arguments, or what the session knows, do not let it stay open."""
         del session
-        if self.stays_open is StaysOpen.NEVER:
-            return None
-        return SilentBooks() if self.stays_open is StaysOpen.IN_LINE else Books()
+        return SilentBooks() if self.stays_open else None
 
     def next_change(self, session: Session) -> Instant | None:
         """After the last action: when the clock alone may change what the plugin says; None where it cannot."""

@@ -136,9 +136,11 @@ def attempt(session: Session, gang: GangState, pending: PendingMembers) -> State
     """
     reasons = list(gang.reasons)
     statement = _attempt(session, gang, pending)
-    tied_first = PendingMembers(session, gang)
-    if statement is not None or shape_of_all(session, gang) is not None or not tied_first.put_tied_first():
+    if statement is not None or shape_of_all(session, gang) is not None:
         return statement
+    tied_first = PendingMembers(session, gang)
+    if not tied_first.put_tied_first():
+        return None
     said = dict(gang.fit_errors), dict(gang.last_tries), gang.reasons
     gang.fit_errors.clear()
     gang.reasons = reasons

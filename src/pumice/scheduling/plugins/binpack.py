@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Binpack(Plugin):
     """Score: the weighted mean share of the requested resources that would be in use, times 100 and the weight."""
 
     args_type = Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

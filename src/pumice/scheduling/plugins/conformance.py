@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Conformance(Plugin):
     """Protects kube-system and the critical priority classes from eviction, whichever tier chooses the victims."""
 
     essential = True
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def open(self, session: Session) -> None:
         on = session.on

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.card_book import CardBook
@@ -95,7 +95,7 @@ class DeviceShare(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pumice.cluster import amounts
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.sharing import hdrf
 
@@ -54,7 +54,7 @@ class _Shares:
 class Drf(Plugin):
     """Dominant resource fairness between gangs, and with enableHierarchy between queues."""
 
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del args

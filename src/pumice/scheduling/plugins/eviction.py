@@ -21,7 +21,7 @@ from pumice.cluster.tasks import EVICTABLE, OCCUPYING, Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.memory import Slot
-from pumice.scheduling.core.plugin import Books, Plugin, SilentBooks, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin, SilentBooks
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import history, reversal
@@ -113,7 +113,7 @@ class EvictionPlugin(Plugin):
     """Protects victims, holds claimants back, orders victims, and objects to plans that would be undone."""
 
     essential = True
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
     args_type = Args
     memory = Slot("eviction-notes", Notes)
 

@@ -17,7 +17,7 @@ from pumice.cluster import amounts
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.decisions import Factors, QueueUsage, UserUsage
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.core.steady import AmountSum
 from pumice.scheduling.sharing import decayed_usage, holdings
@@ -150,7 +150,7 @@ class Fairshare(Plugin):
     args_type = Args
     args: Args
     memory = decayed_usage.SLOT
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = True
     metrics = (
         USAGE := Metric(
             "pumice_fairshare_usage_ratio",

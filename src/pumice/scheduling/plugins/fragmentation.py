@@ -20,7 +20,7 @@ from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.memory import Slot
-from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.statement import Placement
 from pumice.scheduling.placing import fragmentation
@@ -98,7 +98,7 @@ class Fragmentation(Plugin):
     args_type = Args
     args: Args
     memory = SLOT
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = True
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound, EvictionKind, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 
@@ -22,7 +22,7 @@ class GangPlugin(Plugin):
     """minMember, minTaskMember and sub groups decide when a gang is valid, ready, pipelined and starving."""
 
     essential = True
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -18,7 +18,7 @@ from pumice.cluster.topology import ROOT
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts, wanted_amounts
 from pumice.scheduling.core.gangstate import GangState
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure, Reason
@@ -98,7 +98,7 @@ class NetworkTopologyAware(Plugin):
     """Gradients by tier, scores of hyper nodes by how full they would be, scores of nodes by closeness."""
 
     args_type = Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -13,7 +13,7 @@ from pumice.cluster.columns import CPU_ROW, MEMORY_ROW, SCORED_CPU_ROW, SCORED_M
 from pumice.cluster.matching import compile_term
 from pumice.digits import whole_number
 from pumice.scheduling.core import arguments
-from pumice.scheduling.core.plugin import Plugin, StaysOpen, Watch
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Pull
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.placing.constraints.affinity import PodAffinity
@@ -63,7 +63,7 @@ class NodeOrder(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
     watches = tuple(
         Watch(kind)
         for kind in (core.Namespace, core.Service, apps.ReplicaSet, apps.StatefulSet, apps.ReplicationController)

@@ -11,7 +11,7 @@ from pumice.api.scheduling import PodGroupPhase
 from pumice.cluster import amounts
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import AdmittingBooks, Plugin, StaysOpen
+from pumice.scheduling.core.plugin import AdmittingBooks, Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing import admitted, holdings
@@ -48,7 +48,7 @@ class Overcommit(Plugin):
     """
 
     args_type = Args
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

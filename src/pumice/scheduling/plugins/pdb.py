@@ -15,7 +15,7 @@ from pumice.api.policy import PodDisruptionBudget
 from pumice.cluster.matching import compile_selector
 from pumice.cluster.tasks import EVICTABLE, Status
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin, StaysOpen, Watch
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.points import Bound
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.placing import members, turns
@@ -62,7 +62,7 @@ class Pdb(Plugin):
     """
 
     essential = True
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
     watches = (Watch(PodDisruptionBudget),)
 
     def open(self, session: Session) -> None:

@@ -11,7 +11,7 @@ from pumice.cluster.amounts import MILLI
 from pumice.cluster.columns import PODS_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code
-from pumice.scheduling.core.plugin import Plugin, StaysOpen, Watch
+from pumice.scheduling.core.plugin import Plugin, Watch
 from pumice.scheduling.core.shapes import Reads, together
 from pumice.scheduling.core.verdict import Cure, Denial
 from pumice.scheduling.placing.constraints.affinity import PodAffinity
@@ -74,7 +74,7 @@ class Predicates(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
     essential = True
     watches = tuple(
         Watch(kind)

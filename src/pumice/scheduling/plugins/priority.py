@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pumice.cluster.tasks import Status
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Bound, EvictionKind
 from pumice.scheduling.sharing import holdings
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Priority(Plugin):
     """Gangs by the class of their group, members by their pods' own priority."""
 
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def open(self, session: Session) -> None:
         self.session = session

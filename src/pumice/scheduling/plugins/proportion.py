@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pumice.cluster import amounts
 from pumice.scheduling.core.codes import Amount, Code, Facts
-from pumice.scheduling.core.plugin import Books, Plugin, ShareBooks, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin, ShareBooks
 from pumice.scheduling.core.points import Beyond, Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.evicting import votes
@@ -50,7 +50,7 @@ class Proportion(Plugin):
     """A queue may hold its deserved part and no more; others may take back what lies beyond it."""
 
     essential = True
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = True
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -13,7 +13,7 @@ from pumice.cluster.tasks import Status
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
 from pumice.scheduling.core.decisions import Reserved
-from pumice.scheduling.core.plugin import Books, Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Books, Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.points.combination import is_rejection
 from pumice.scheduling.core.shapes import Reads
@@ -80,7 +80,7 @@ class ReservationPlugin(Plugin):
     args_type = Args
     args: Args
     memory = reservations.SLOT
-    stays_open = StaysOpen.WHILE_NOBODY_WAITS
+    stays_open = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:
         del option

@@ -19,7 +19,7 @@ from pumice.api.decoding import UNREADABLE
 from pumice.cluster.columns import CPU_ROW, MEMORY_ROW
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Code, Facts
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.shapes import Reads
 from pumice.scheduling.core.verdict import Cure
 from pumice.values import once
@@ -113,7 +113,7 @@ class ResourceStrategyFit(Plugin):
 
     args_type = Args
     args: Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
 
     def open(self, session: Session) -> None:
         self.session = session

@@ -17,7 +17,7 @@ from pumice.cluster.tasks import Status
 from pumice.quantity import QuantityError
 from pumice.scheduling.core import arguments
 from pumice.scheduling.core.codes import Amount, Code, Facts
-from pumice.scheduling.core.plugin import Plugin, StaysOpen
+from pumice.scheduling.core.plugin import Plugin
 from pumice.scheduling.core.points import Vote
 from pumice.scheduling.core.verdict import Cure, Reason
 from pumice.scheduling.sharing.queue_tree import queue_tree
@@ -155,7 +155,7 @@ class UserLimitsPlugin(Plugin):
     """Keeps a book for each user in each queue that has limits; where there are none it does nothing."""
 
     args_type = Args
-    stays_open = StaysOpen.IN_LINE
+    stays_open = True
     essential = True
 
     def __init__(self, args: Args, option: PluginOption) -> None:

@@ -174,9 +174,8 @@ def uid_of(waiting: Waiting) -> str:
 
 def read(objects: Iterable[object]) -> tuple[PodGroup, list[Pod]]:
     things = list(objects)
-    return next(each for each in things if isinstance(each, PodGroup)), [
-        each for each in things if isinstance(each, Pod)
-    ]
+    group = next(each for each in things if isinstance(each, PodGroup))
+    return group, [each for each in things if isinstance(each, Pod)]
 
 
 def state_of(waiting: Waiting) -> GangState:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pumice.scheduling import plugins
 from pumice.scheduling.core import cycle
-from pumice.scheduling.core.plugin import Books, Holder, SilentBooks, StaysOpen
+from pumice.scheduling.core.plugin import Books, Holder, SilentBooks
 from pumice.scheduling.placing.open_placer import OpenPlacer
 from pumice.scheduling.time import open_policy
 from pumice.scheduling.time.crowd import Standing, Waiting, amounts_of, kind_of
@@ -156,13 +156,10 @@ class DirectStarts:
         """The cluster is to know from now on of gangs that run and that wait, and the memory what plugins have learned."""
         lines = self._lines.values()
         waiting = [*self._standing, *(Standing(*each[1:], is_admitted=True) for line in lines for each in sorted(line))]
-        learned = (
-            [] if self._standing else self._learned(now)
-        )  # while some have not been taken in, books do not know of them
-        if self._turns is not None and not self._standing:
-            found = self._turns.waiting()
-            waiting += [Standing(each.ask, each.objects, is_admitted) for each, is_admitted in found]
-            learned += self._turns.learned()
+        # While some have not been taken in, books do not know of them, and nobody else waits.
+        learned = [] if self._standing else self._learned(now)
+        if self._turns is not None:
+            waiting += [Standing(each.ask, each.objects, admitted) for each, admitted in self._turns.waiting()]
         left = Leaving(list(self._running.values()), waiting, learned)
         self._session, self._books, self._turns = None, [], None
         self._running, self._lines, self._kinds, self._standing = {}, {}, {}, ()
@@ -171,7 +168,8 @@ class DirectStarts:
 
     def _learned(self, now: Instant) -> list[tuple[Slot[Any], msgspec.Struct]]:
         found = [(slot, books.learned(now)) for slot, books in self._books if slot is not None]
-        return [(slot, value) for slot, value in found if value is not None]
+        own = [] if self._turns is None else self._turns.learned()
+        return [*((slot, value) for slot, value in found if value is not None), *own]
 
     def _open(self, now: Instant, memory: Memory) -> Session | None:
         """None where a plugin cannot stay open after all."""
@@ -317,8 +315,5 @@ class DirectStarts:
 
 def may_start(policy: Policy) -> bool:
     """Whether a gang that comes while nobody waits starts if there is room, as far as the policy alone says it."""
-    return ACTIONS.issuperset(policy.actions) and StaysOpen.NEVER not in _stays(policy)
-
-
-def _stays(policy: Policy) -> set[StaysOpen]:
-    return {plugins.find(option.name, cycle.NO_PLUGINS).stays_open for option in policy.options}
+    named = (plugins.find(option.name, cycle.NO_PLUGINS) for option in policy.options)
+    return ACTIONS.issuperset(policy.actions) and all(plugin.stays_open for plugin in named)

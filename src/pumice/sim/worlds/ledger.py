@@ -29,13 +29,12 @@ class Ledger:
         self.hears_at_once = True  # no watch lags or ends
         self._total = 0  # now
         self._steps: list[tuple[float, dict[str, float]]] = []  # since when which queue holds which share
+        self._plans: list[Instant] = []  # when each began, in order
+        # What was kept for pods until the store had their binds, by queue.
+        self._before_binds: dict[str, float] = collections.defaultdict(float)
+        self._asked: dict[str, float] = {}  # pods, and since when
         # What pods had held no more when the store was told so, by queue: because they had ended, or had to leave. Whoever plans seldom counts a pod to its own end, and whoever
         # plans often until that is heard of (`decayed_usage.usage_at`): both are right. Long only where a node cannot write, to a full disk.
-        self._before_binds: dict[str, float] = collections.defaultdict(
-            float
-        )  # what was kept for pods until the store had their binds, by queue
-        self._plans: list[Instant] = []  # when each began, in order
-        self._asked: dict[str, float] = {}  # pods, and since when
         self._after_ends: dict[str, float] = collections.defaultdict(float)
 
     def put(self, now: float, held: Mapping[str, int], total: int) -> None:
