@@ -47,6 +47,19 @@ def definition(struct):
     return msgspec.json.encode(manifest)
 
 
+def patches_of(kind, monkeypatch):
+    """Every patch of such an object from now on, to be sent once more: late, as it were."""
+    patch, sent = Client.patch, []
+
+    async def noting(self, *what, **how):
+        if what[0] is kind:
+            sent.append((functools.partial(patch, self, *what, **how), what))
+        return await patch(self, *what, **how)
+
+    monkeypatch.setattr(Client, "patch", noting)
+    return sent
+
+
 class Crash(errors.KubeError):
     """The process is gone."""
 

@@ -44,6 +44,12 @@ class Holder(Value, eq=False):
     pods: int
     amounts: Amounts  # what all of them ask for
 
+    @property
+    def minimum(self) -> Amounts:
+        """What its group names as such: that of the gang whose spec it is, for the pods that it has."""
+        spec = self.spec
+        return {name: value // spec.min_member * self.pods for name, value in (spec.minimum or {}).items()}
+
 
 class Books:
     """What a plugin keeps up while it stays open, as its cycles at the same instants would. Here: nothing."""

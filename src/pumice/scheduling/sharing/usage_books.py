@@ -91,7 +91,7 @@ class UsageBooks(RankingBooks):
         self.begin(now)
         for line, waiting in lines.items():
             for each in waiting:
-                self.admitted(line, _minimum(each))
+                self.admitted(line, each.minimum)
         places = {id(each): place for place, each in enumerate(coming)}
         turns: list[Holder] = []
         while lines:
@@ -150,9 +150,3 @@ class UsageBooks(RankingBooks):
 
     def _name(self, gang: Holder) -> Name:
         return gang.queue, gang.spec.user_by(trusts_label=self._rules.trusts_label)
-
-
-def _minimum(gang: Holder) -> MutableAmounts:
-    """What its group names as such: that of the gang whose spec it is, for the pods that it has."""
-    spec = gang.spec
-    return {name: value // spec.min_member * gang.pods for name, value in (spec.minimum or {}).items()}

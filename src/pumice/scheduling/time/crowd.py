@@ -66,17 +66,12 @@ class Waiting(Value, eq=False):
     kind: Kind
     holder: Holder
 
-    @property
-    def minimum(self) -> Amounts:
-        """What its group names as such: `kind` has that of one pod."""
-        return amounts_of(self.kind.minimum, self.ask.pods)
-
 
 class Crowd:
     """Those that wait."""
 
     def __init__(self, session: Session, lines: RankingBooks) -> None:
-        self._session = session
+        self.session = session
         self.lines = lines
         self.gangs: list[Waiting] = []
         self.sorts: list[Kind] = []  # examples of gangs that differ in nothing but size, owner and age
@@ -136,10 +131,10 @@ class Crowd:
         return bisect.bisect_left(self.gangs, turn, key=lambda each: each.turn)
 
     def _row(self, waiting: Waiting) -> tuple[int, ...]:
-        ask, kind, minimum = waiting.ask, waiting.kind, waiting.minimum
+        ask, kind, minimum = waiting.ask, waiting.kind, waiting.holder.minimum
         line, created = self.lines.line_of(waiting.holder), ask.place[0] * instant.SECOND
-        is_too_large = bool(amounts.beyond(minimum, self._session.total, asked=minimum))
-        fits_nowhere = not kind.is_known or feasibility.capacity_when_empty(self._session, kind.shape) < ask.pods
+        is_too_large = bool(amounts.beyond(minimum, self.session.total, asked=minimum))
+        fits_nowhere = not kind.is_known or feasibility.capacity_when_empty(self.session, kind.shape) < ask.pods
         return ask.pods, self._sort(kind), line, created, ask.estimate, False, 0, is_too_large, fits_nowhere
 
     def _sort(self, kind: Kind) -> int:

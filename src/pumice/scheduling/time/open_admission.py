@@ -81,7 +81,7 @@ class Admission:
 
     def _admit(self, row: int) -> amounts.Amounts:
         crowd = self._crowd
-        minimum = crowd.gangs[row].minimum
+        minimum = crowd.gangs[row].holder.minimum
         crowd[IS_ADMITTED][row] = True
         crowd.lines.admitted(int(crowd[LINE][row]), minimum)
         return minimum

@@ -16,6 +16,7 @@ from pumice.scheduling.core.plugin import AdmittingBooks, RankingBooks, ShareBoo
 from pumice.scheduling.time.crowd import Crowd
 from pumice.scheduling.time.open_admission import Admission, Insistence
 from pumice.scheduling.time.open_keepers import Keepers
+from pumice.scheduling.time.open_precedence import Precedence
 from pumice.scheduling.time.open_reservation import OpenReservation
 from pumice.scheduling.time.open_turns import Rules, Turns
 
@@ -98,10 +99,11 @@ def turns_of(session: Session, books: Mapping[str, Books]) -> Turns | None:
     keepers = Keepers(session, crowd) if session.policy.break_deadlocks and voters else None
     if keepers is not None and rules.shares and not rules.lends:
         return None  # who gives an admission back for want of a share may ask again as soon as there is one
-    turns = Turns(session, crowd, rules, reservation, keepers)
-    insistence = Insistence(reservation.patience, turns.may_be_next) if insists and reservation is not None else None
-    turns.admission = Admission(session, crowd, voters, insistence)
-    return turns
+    precedence = insistence = None
+    if reservation is not None:
+        precedence = Precedence(crowd, reservation, ranks=ranking is not None)
+        insistence = Insistence(reservation.patience, precedence.may_be_next) if insists else None
+    return Turns(crowd, rules, Admission(session, crowd, voters, insistence), precedence, keepers)
 
 
 def _voters(session: Session, books: Mapping[str, Books]) -> tuple[Sequence[AdmittingBooks] | None, bool]:
@@ -126,7 +128,6 @@ def _rules(session: Session, books: Mapping[str, Books]) -> Rules | None:
         shares=bool(sharing[0]),
         preempts="preempt" in actions,
         lends=bool(sharing[0]) and "lend" in actions,
-        ranks=any(isinstance(each, RankingBooks) for each in books.values()),
     )
 
 

@@ -20,13 +20,13 @@ class Precedence:
 
     def __init__(self, crowd: Crowd, reservation: OpenReservation, *, ranks: bool) -> None:
         self._crowd = crowd
-        self._reservation = reservation
+        self.reservation = reservation
         self._ranks = ranks
 
     @property
     def holder(self) -> int:
         """The row of the gang that has it."""
-        holder = self._reservation.holder
+        holder = self.reservation.holder
         return NOBODY if holder is None else self._crowd.row_of(holder.turn)
 
     def comes_before(self, holder: int) -> Mask:
@@ -45,20 +45,20 @@ class Precedence:
     def may_reserve(self, now: Instant) -> Mask:
         """Who would get it for want of room."""
         crowd = self._crowd
-        found: Mask = (crowd[CREATED] <= now - self._reservation.patience) & (crowd[FITS_NOWHERE] == 0)
+        found: Mask = (crowd[CREATED] <= now - self.reservation.patience) & (crowd[FITS_NOWHERE] == 0)
         holder = self.holder
         return found if holder == NOBODY else found & self.comes_before(holder)
 
     def binds(self, row: int, now: Instant) -> bool:
         """Whether the gang, if it started now, would have to leave it alone."""
         holder = self.holder
-        if holder in {NOBODY, row} or self._crowd[LENGTH][row] <= self._reservation.time - now:
+        if holder in {NOBODY, row} or self._crowd[LENGTH][row] <= self.reservation.time - now:
             return False
         return not self.comes_before(holder)[row]
 
     def let_pass(self, fitting: Mask, now: Instant) -> Mask:
         """Of those for whom there is room, the ones that it does not bind, and those that find room beside it for all we know."""
-        crowd, reservation, holder = self._crowd, self._reservation, self.holder
+        crowd, reservation, holder = self._crowd, self.reservation, self.holder
         if holder == NOBODY or not fitting.any():
             return fitting
         bound = fitting & (crowd[LENGTH] > reservation.time - now) & ~self.comes_before(holder)

@@ -17,7 +17,6 @@ from pumice.scheduling.placing.open_placer import OpenPlacer
 from pumice.scheduling.time import crowd as crowds
 from pumice.scheduling.time import reservations
 from pumice.scheduling.time.crowd import CREATED, IS_ADMITTED, LINE, NOBODY, PODS, SORT
-from pumice.scheduling.time.open_precedence import Precedence
 from pumice.scheduling.time.open_profile import run_on
 from pumice.scheduling.time.open_share import Share
 from pumice.values import Value
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from pumice.scheduling.time.crowd import Crowd, Waiting
     from pumice.scheduling.time.open_admission import Admission
     from pumice.scheduling.time.open_keepers import Keepers
-    from pumice.scheduling.time.open_reservation import OpenReservation
+    from pumice.scheduling.time.open_precedence import Precedence
 
 TOUCHED_MAX = 1_000_000  # nodes in the journal of a session; then its placer begins anew
 
@@ -47,27 +46,20 @@ class Rules(Value):
     shares: bool  # queues may hold what they deserve, which is all there is for the one that is in use
     preempts: bool  # whoever could start after all is promised places, which a cycle has to say
     lends: bool  # who lacks a share has a second turn
-    ranks: bool  # one line comes before another for more than the queue that it is of
 
 
 class Turns:
     """The turns of one instant after another, over a crowd."""
 
-    admission: Admission
-
     def __init__(
-        self,
-        session: Session,
-        crowd: Crowd,
-        rules: Rules,
-        reservation: OpenReservation | None,
-        keepers: Keepers | None,
+        self, crowd: Crowd, rules: Rules, admission: Admission, precedence: Precedence | None, keepers: Keepers | None
     ) -> None:
         self.crowd = crowd
-        self.reservation = reservation
+        self.reservation = None if precedence is None else precedence.reservation
         self.keepers = keepers
-        self._precedence = None if reservation is None else Precedence(crowd, reservation, ranks=rules.ranks)
-        self._session = session
+        self._admission = admission
+        self._precedence = precedence
+        self._session = session = crowd.session
         self._rules = rules
         self._share = Share(session)
         self._states: dict[str, GangState] = {}  # of those that have had the reservation
@@ -75,11 +67,6 @@ class Turns:
         self._started: dict[int, list[int]] = {}  # nodes, by row
         self._passed: Mask  # rows that are not to have a turn any more
         self._lacks_share: Mask
-
-    def may_be_next(self) -> Mask:
-        """Who would have the reservation before anybody else."""
-        assert self._precedence is not None, "there is one"
-        return self._precedence.may_be_next()
 
     # ------------------------------------------------------------------------------------------------- opening and closing
 
@@ -135,7 +122,7 @@ class Turns:
         return self._leave()
 
     def _admit(self, now: Instant, spared: int) -> Sequence[int]:
-        rows = self.admission.let_in(now, spared=spared)
+        rows = self._admission.let_in(now, spared=spared)
         if self.keepers is not None:
             for row in rows:
                 self.keepers.is_admitted(self.crowd.gangs[row])

@@ -3,14 +3,13 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.controllers.stage import Stage, outcome, same_after_every_crash
+from tests.unit.controllers.stage import Stage, outcome, patches_of, same_after_every_crash
 
 from pumice import instant
 from pumice.api import names
 from pumice.api.batch import CronJob, Job
 from pumice.controllers.cronjob import loop
 from pumice.kube import errors
-from pumice.kube.client import Client
 
 HOUR_S = 3600.0
 
@@ -106,15 +105,9 @@ def test_forbid_runs_the_missed_time_once_the_job_before_it_has_ended():
 
 def test_a_status_that_arrives_late_makes_no_job_run_again(monkeypatch):
     """Where no Jobs are kept, the status alone tells which times are over; its first write may be on its way for two hours, and made again meanwhile."""
-    patch, sent = Client.patch, []
-
-    async def noting(self, *what, **how):
-        if what[0] is CronJob:
-            sent.append((self, what, how))
-        return await patch(self, *what, **how)
+    sent = patches_of(CronJob, monkeypatch)
 
     async def body(stage):
-        monkeypatch.setattr(Client, "patch", noting)
         await cron_job(stage, "0 * * * *", successfulJobsHistoryLimit=0)
         await stage.settle(60)
         for _ in range(2):
@@ -123,9 +116,9 @@ def test_a_status_that_arrives_late_makes_no_job_run_again(monkeypatch):
             await end(stage, job["metadata"]["name"])
         await stage.settle(60)
         assert await stage.all(Job) == []
-        client, what, how = next(each for each in sent if "lastScheduleTime" in each[1][2]["status"])
+        again = next(again for again, what in sent if "lastScheduleTime" in what[2]["status"])
         with pytest.raises(errors.Conflict):
-            await patch(client, *what, **how)
+            await again()
         await stage.settle(600)
         assert await stage.all(Job) == []
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.controllers.stage import Stage, outcome, same_after_every_crash
+from tests.unit.controllers.stage import Stage, outcome, patches_of, same_after_every_crash
 
 from pumice.api import names
 from pumice.api.batch import Job
@@ -17,7 +17,6 @@ from pumice.controllers.jobflow import loop
 from pumice.controllers.jobflow.probes import Question
 from pumice.controllers.jobtemplate import loop as jobtemplate
 from pumice.kube import errors
-from pumice.kube.client import Client
 
 KINDS = [Job, JobFlow, JobTemplate]
 
@@ -123,25 +122,19 @@ def test_jobs_that_are_collected_as_soon_as_they_are_done_are_not_run_again():
 
 def test_a_status_that_arrives_late_does_not_open_a_flow_again(monkeypatch):
     """Its jobs are gone, and would be made once more; the first write of their phase may be on its way for a minute, and made again meanwhile."""
-    patch, sent = Client.patch, []
-
-    async def noting(self, *what, **how):
-        if what[0] is JobFlow:
-            sent.append((self, what, how))
-        return await patch(self, *what, **how)
+    sent = patches_of(JobFlow, monkeypatch)
 
     async def body(stage):
-        monkeypatch.setattr(Client, "patch", noting)
         await template(stage, "a")
         await flow(stage, {"a": []}, jobRetainPolicy="delete")
         await stage.settle(2)
         await enter(stage, "Running", "f-a")
-        client, what, how = sent[-1]
+        again, _ = sent[-1]
         await enter(stage, "Completed", "f-a")
         await stage.settle(60)
         assert await stage.names(Job) == []
         with pytest.raises(errors.Conflict):
-            await patch(client, *what, **how)
+            await again()
         await stage.settle(60)
         assert await stage.names(Job) == []
         assert (await stage.get(JobFlow, "f"))["status"]["state"] == {"phase": "Succeed"}
