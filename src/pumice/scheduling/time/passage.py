@@ -95,12 +95,11 @@ class Passage:
         self, coming: Sequence[Asking], now: Instant, memory: Memory, standing: Iterable[Asking]
     ) -> list[Started] | None:
         """Those that start at this instant without a cycle, where those that stood in the cluster wait here from now on; None where there has to be one."""
+        coming = [*self._gathered, *coming]
         if self.direct is None or not all(ask.is_whole for ask, _ in coming):
             return None
         self._instants += 1
-        started = self.direct.start(
-            [*self._gathered, *coming], now, memory, [self._withdrawn(*each) for each in standing]
-        )
+        started = self.direct.start(coming, now, memory, [self._withdrawn(*each) for each in standing])
         if started is not None:
             self._gathered = []
         return started

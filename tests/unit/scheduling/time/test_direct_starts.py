@@ -209,6 +209,15 @@ def test_who_has_been_gathered_is_there_when_a_cycle_has_to_decide():
     assert starts(run)[1] < starts(run)[2]
 
 
+def test_who_has_been_gathered_and_may_start_with_fewer_members_is_left_to_a_cycle():
+    """They are looked at at 121: of the third gang half starts beside the second one."""
+    work = [a_job(0, 8), a_job(1, 6), a_job(30, 4, minimum=2), a_job(9999)]
+    run = a_run("builtin", work, rhythm=60 * SECOND)
+    direct = {each.ask.gang for each in went(run)}
+    assert "sim/job-0000002" not in direct
+    assert starts(run)[1:3] == [121, 121]
+
+
 def test_at_one_instant_who_has_used_least_is_placed_first():
     """The first node has room for one of the two: it is the one of whom has used nothing, although the other came first."""
     past = [a_job(0, 3, 10, user="ann"), a_job(100, 3, 900)]
